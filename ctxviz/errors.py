@@ -1,0 +1,38 @@
+"""The errors people are shown. Every message is one sentence that says what is wrong and what to do.
+
+Anything that is not a :class:`CtxvizError` is a bug of ctxviz and is reported as one.
+"""
+
+from __future__ import annotations
+
+
+class CtxvizError(Exception):
+    """Base of everything a person is told; ``str(error)`` is the sentence they read."""
+
+
+class PromptError(CtxvizError):
+    """The prompt cannot be used: empty, only special tokens, too long, or not valid text."""
+
+
+class SettingsError(CtxvizError):
+    """A setting has no meaning: unknown rule, arithmetic or dtype, or a number outside its range."""
+
+
+class ModelError(CtxvizError):
+    """The model is unknown, broken, of an unsupported kind, or stored in an unsafe format."""
+
+
+class ModelAccessError(ModelError):
+    """The model exists elsewhere but cannot be fetched: no token, no licence, or no network."""
+
+
+class MemoryRefusedError(CtxvizError):
+    """Loading was refused beforehand because it would not fit in memory."""
+
+
+class OutOfMemoryError(CtxvizError):
+    """Memory ran out in the middle of a run; the steps made so far are kept."""
+
+
+class BundleError(CtxvizError):
+    """A ``.ctxviz`` file is not one, is truncated, is too large, or has another schema version."""
