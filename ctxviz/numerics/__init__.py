@@ -1,1 +1,1 @@
-""""""
+"""Pure functions: rank-one writes, scale updates, the RMSNorm inverse, distances between distributions."""

@@ -1,0 +1,8 @@
+"""The server: ``streamlit run app.py``."""
+
+import streamlit as st
+
+from ctxviz.ui.routes import middleware, routes
+from ctxviz.ui.serving import lifespan
+
+app = st.App("ctxviz/ui/main.py", routes=routes(), middleware=middleware(), lifespan=lifespan)

@@ -1,0 +1,7 @@
+"""``python -m ctxviz``."""
+
+import sys
+
+from ctxviz.cli import main
+
+sys.exit(main())

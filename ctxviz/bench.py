@@ -1,0 +1,204 @@
+"""Speed and memory: ctxviz against stock cached decoding, side by side in one process.
+
+Both sides are timed alternately, token by token, so that whatever else the machine does falls on both; figures
+are medians. A step of ctxviz is the context pass, the patched pass and the metrics of one variant. The references
+(noise floor, unpatched model) are measured after a step, on a schedule, and are counted apart.
+"""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from ctxviz.errors import CtxvizError, PromptError
+from ctxviz.models.progress import Progress, silent
+from ctxviz.records import RunSettings, Step
+
+if TYPE_CHECKING:
+    from ctxviz.models import LoadedModel
+
+DTYPES: Final = ("float32", "bfloat16")
+KINDS: Final = (("factored", "direct"), ("written", "direct"), ("written", "stable"), ("written", "floored"))
+TARGETS: Final = {("factored", "direct"): 2.3, ("written", "direct"): 3.5, ("written", "stable"): 4.5}
+"""Largest ratio to stock decoding that is aimed for."""
+WARM_UP: Final = 3
+EARLY, LATE, AROUND = 20, 200, 5
+"""Flatness: tokens 20 and 200, each the median of that many tokens on either side."""
+PASSAGE: Final = (
+    "A quiet harbour town wakes before the sun. Fishing boats leave in a line, their lamps small and yellow, and "
+    "the baker carries warm bread past shuttered windows. By noon the square is full of voices, prices, dogs and "
+    "bicycles. Children race the tide along the wall, and an old clock, always four minutes late, counts the "
+    "afternoon. When evening comes, people lean on the railings and talk about the weather. "
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the table; seconds are medians per token, ``context`` is the tokens before the query, and itself."""
+
+    model: str
+    dtype: str
+    arithmetic: str
+    update: str
+    context: int
+    stock_seconds: float
+    seconds: float
+    references_seconds: float
+    """Spent on references, per token, beside ``seconds``."""
+
+    @property
+    def ratio(self) -> float:
+        return self.seconds / self.stock_seconds
+
+    @property
+    def target(self) -> float | None:
+        return TARGETS.get((self.arithmetic, self.update))
+
+
+@dataclass(frozen=True, slots=True)
+class _Timings:
+    """Seconds per token, entry k for the k-th new token."""
+
+    stock: list[float]
+    steps: list[float]
+    references: float
+
+
+def first_token_seconds(model: str, device: str) -> float:
+    """Wall time of a new process that loads the model and writes one token, the interpreter's start included.
+
+    Raises:
+        CtxvizError: the process failed; the message is its own.
+    """
+    command = [sys.executable, "-m", "ctxviz", "run", "--model", model, "--prompt", PASSAGE.strip()]
+    command += ["--max-new-tokens", "1", "--json", "--no-progress", "--device", device]
+    started = time.perf_counter()
+    done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", errors="replace", check=False)
+    seconds = time.perf_counter() - started
+    if done.returncode != 0:
+        raise CtxvizError(done.stderr.strip().removeprefix("ctxviz: ") or "The first token could not be measured.")
+    return seconds
+
+
+def rows(model: LoadedModel, context: int, tokens: int, progress: Progress = silent) -> Iterator[Row]:
+    """Every dtype and kind of patching, each beside stock decoding of the same length."""
+    prompt = passage(model, context)
+    for dtype in DTYPES:
+        for arithmetic, update in KINDS:
+            progress(f"{dtype} {arithmetic} {update}", None)
+            settings = _settings(dtype, arithmetic, update, tokens + WARM_UP)
+            timings = _alternate(model, prompt, settings)
+            yield _row(model, settings, context, timings, WARM_UP, len(timings.steps))
+
+
+def flatness(model: LoadedModel, context: int, progress: Progress = silent) -> tuple[Row, Row]:
+    """Written stable float32 around token 20 and around token 200 of one run."""
+    progress(f"float32 written stable to token {LATE + AROUND}", None)
+    settings = _settings("float32", "written", "stable", LATE + AROUND)
+    timings = _alternate(model, passage(model, context), settings)
+    early, late = (
+        _row(model, settings, context + token, timings, token - AROUND, token + AROUND) for token in (EARLY, LATE)
+    )
+    return early, late
+
+
+def resident_bytes() -> int:
+    """Memory this process holds now."""
+    import psutil
+
+    return psutil.Process().memory_info().rss
+
+
+def passage(model: LoadedModel, length: int) -> str:
+    """A text of exactly ``length`` tokens for this model, BOS included.
+
+    Raises:
+        PromptError: no such text was found, or it would be longer than the model's window.
+    """
+    from ctxviz.engine import tokenise
+
+    if length > model.window:
+        raise PromptError(f"A context of {length} tokens exceeds the model's window of {model.window}; choose less.")
+    words: list[str] = []
+    while len(tokenise(model, " ".join([*words, "a"]))) < length:
+        words += PASSAGE.split()
+    for end in range(len(words), 0, -1):
+        for tail in ("", ".", " a", " a b", " a b c"):
+            text = " ".join(words[:end]) + tail
+            if len(tokenise(model, text)) == length:
+                return text
+    raise PromptError(f"No passage of exactly {length} tokens was found for this model; choose another context.")
+
+
+def _settings(dtype: str, arithmetic: str, update: str, tokens: int) -> RunSettings:
+    return RunSettings((update,), (arithmetic,), (dtype,), max_new_tokens=tokens, vector_budget=0)
+
+
+def _row(
+    model: LoadedModel, settings: RunSettings, context: int, timings: _Timings, first: int, last: int
+) -> Row:
+    return Row(
+        model.identity.key,
+        settings.dtypes[0],
+        settings.arithmetics[0],
+        settings.updates[0],
+        context,
+        statistics.median(timings.stock[first:last]),
+        statistics.median(timings.steps[first:last]),
+        timings.references / len(timings.steps),
+    )
+
+
+def _alternate(model: LoadedModel, prompt: str, settings: RunSettings) -> _Timings:
+    """Steps of ctxviz and of stock decoding in turn, on the same tokens."""
+    from ctxviz.engine import stream
+
+    steps = stream(model, prompt, settings)
+    stock = _StockDecoding(model, settings.dtypes[0], steps.context.token_ids)
+    timings: tuple[list[float], list[float]] = ([], [])
+    references = 0.0
+    while True:
+        started = time.perf_counter()
+        item = next(steps, None)
+        seconds = time.perf_counter() - started
+        if item is None:
+            break
+        if isinstance(item, Step):
+            timings[1].append(seconds)
+            timings[0].append(stock.step(item.token_id))
+        else:
+            references += seconds
+    if len(timings[0]) < settings.max_new_tokens:
+        raise CtxvizError(f"The model ended its text after {len(timings[0])} tokens; choose another --context.")
+    return _Timings(*timings, references)
+
+
+class _StockDecoding:
+    """The stock model with its own cache, one token at a time, greedy: the fastest plain way to decode."""
+
+    def __init__(self, model: LoadedModel, dtype: str, prompt: tuple[int, ...]) -> None:
+        import torch
+        from transformers import DynamicCache
+
+        self._torch = torch
+        self._model = model.in_dtype(dtype)
+        self._device = model.device
+        self._cache = DynamicCache(config=self._model.config)
+        self._forward(list(prompt[:-1]))
+
+    def step(self, token_id: int) -> float:
+        """Decode one token; seconds it took, the choice of the next token included."""
+        started = time.perf_counter()
+        logits = self._forward([token_id])
+        int(logits[0, -1].argmax())
+        return time.perf_counter() - started
+
+    def _forward(self, ids: list[int]):  # noqa: ANN202
+        with self._torch.inference_mode():
+            tokens = self._torch.tensor([ids], device=self._device)
+            return self._model(input_ids=tokens, cache=self._cache, use_cache=True, logits_to_keep=1).logits

@@ -1,0 +1,94 @@
+"""The ``bench`` command: rows on stdout, as a table or as JSON lines."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from rich.table import Table
+
+from ctxviz import bench
+from ctxviz.cli.terminal import ReaderGoneError, bar, cell, show, write
+from ctxviz.models.sources import resolve
+
+GIGABYTE = 1e9
+MEMORY_TARGET, FIRST_TOKEN_TARGET, FLATNESS_TARGET = 4.0, 20.0, 1.15
+
+
+def run_bench(
+    reference: str, context: int, tokens: int, *, as_json: bool, threads: int | None, device: str, with_bar: bool
+) -> None:
+    """Measure everything and print it.
+
+    Raises:
+        CtxvizError: the model cannot be loaded, or the context does not fit it.
+    """
+    resolve(reference)
+    measured: list[bench.Row] = []
+
+    def take(row: bench.Row) -> None:
+        measured.append(row)
+        if as_json:
+            write(json.dumps(_record(row), allow_nan=False) + "\n")
+
+    with bar(with_bar) as progress:
+        progress("a new process to its first token", None)
+        # Twice: the first may convert the weights or read them from a cold disk.
+        first_token = [bench.first_token_seconds(reference, device) for _ in range(2)][-1]
+        progress("importing torch and transformers", None)
+        from ctxviz.models import load_model
+
+        model = load_model(reference, dtypes=bench.DTYPES, device=device, progress=progress, threads=threads)
+        try:
+            for row in bench.rows(model, context, tokens, progress):
+                take(row)
+            early, late = bench.flatness(model, context, progress)
+            take(early)
+            take(late)
+        except ReaderGoneError:
+            return
+        resident = bench.resident_bytes() / GIGABYTE
+    if not as_json:
+        show(_table(measured))
+    notes = (
+        f"token {bench.LATE} against token {bench.EARLY}, float32 written stable: "
+        f"{late.seconds / early.seconds:.2f} x (target {FLATNESS_TARGET:g})",
+        f"resident with {' and '.join(bench.DTYPES)} loaded: {resident:.2f} GB (target {MEMORY_TARGET:g})",
+        f"new process to its first token, model ready: {first_token:.1f} s (target {FIRST_TOKEN_TARGET:g})",
+        f"threads: {model.identity.threads}, device: {model.identity.device}",
+    )
+    print("\n".join(notes), file=sys.stderr if as_json else sys.stdout)
+
+
+def _record(row: bench.Row) -> dict[str, str | int | float]:
+    return {
+        "model": row.model,
+        "dtype": row.dtype,
+        "arithmetic": row.arithmetic,
+        "update": row.update,
+        "context": row.context,
+        "stock_seconds": row.stock_seconds,
+        "seconds": row.seconds,
+        "ratio": row.ratio,
+    }
+
+
+def _table(rows: list[bench.Row]) -> Table:
+    """The rows, the ratio aimed for beside the one measured; seconds in milliseconds."""
+    names = ("dtype", "arithmetic", "update", "context", "stock ms", "ms", "ratio", "target", "references ms")
+    table = Table(title=cell(rows[0].model))
+    for name in names:
+        table.add_column(name, justify="left" if name in names[:3] else "right")
+    for row in rows:
+        table.add_row(
+            row.dtype,
+            row.arithmetic,
+            row.update,
+            str(row.context),
+            f"{1e3 * row.stock_seconds:.1f}",
+            f"{1e3 * row.seconds:.1f}",
+            f"{row.ratio:.2f}",
+            "" if row.target is None else f"{row.target:g}",
+            f"{1e3 * row.references_seconds:.1f}",
+        )
+    return table

@@ -1,0 +1,54 @@
+"""The ``models`` and ``fetch`` commands."""
+
+from __future__ import annotations
+
+from rich import box
+from rich.table import Table
+
+from ctxviz.cli.terminal import ReaderGoneError, bar, cell, show, write
+from ctxviz.models.catalogue import CATALOGUE
+from ctxviz.models.memory import free_bytes, gigabytes
+from ctxviz.models.preparing import estimate, is_ready, prepare
+from ctxviz.models.sources import resolve
+
+SHOWN_DTYPES = ("float32", "bfloat16")
+
+
+def list_models() -> None:
+    """Print the catalogue."""
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), collapse_padding=True)
+    table.add_column("key", no_wrap=True)
+    table.add_column("what")
+    table.add_column("ready", no_wrap=True)
+    for dtype in SHOWN_DTYPES:
+        table.add_column(dtype, justify="right", no_wrap=True)
+    licences: dict[tuple[str, str], list[str]] = {}
+    for entry in CATALOGUE.values():
+        needs = [estimate(entry.key, (dtype,)).need_bytes for dtype in SHOWN_DTYPES]
+        ready = "yes" if is_ready(entry) else "fetch first" if entry.source == "hub" else "after one start"
+        table.add_row(
+            entry.key,
+            cell(entry.description),
+            ready,
+            *("unknown" if need is None else gigabytes(need) for need in needs),
+        )
+        licences.setdefault((entry.licence, entry.licence_url), []).append(entry.key)
+    try:
+        show(table)
+        write(f"Memory is what loading takes; {gigabytes(free_bytes('cpu'))} are free now.\n")
+        for (licence, url), keys in licences.items():
+            write(f"Licence of {', '.join(keys)}: {licence}, {url}\n")
+    except ReaderGoneError:
+        return
+
+
+def fetch_model(reference: str, *, with_bar: bool) -> None:
+    """Download or convert a model, so that later starts find it ready.
+
+    Raises:
+        CtxvizError: it cannot be had, or is no model.
+    """
+    source = resolve(reference)
+    with bar(with_bar) as progress:
+        ready = prepare(source, progress)
+    write(f"{ready.title} is ready.\n")

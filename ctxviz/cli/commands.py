@@ -1,0 +1,166 @@
+"""The commands and their options; ``main`` turns every failure into an exit status and at most one line."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ctxviz import __version__
+from ctxviz.cli.terminal import sentence, tolerate
+from ctxviz.errors import CtxvizError, SettingsError
+from ctxviz.records import ARITHMETICS, DTYPES, UPDATE_RULES, Fold, RunSettings
+
+INTERRUPTED = 130
+DEFAULTS = RunSettings()
+
+app = typer.Typer(
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="What a context does to a transformer, shown as weight patches. The page: streamlit run app.py",
+)
+
+NoProgress = Annotated[bool, typer.Option("--no-progress", help="No bar on stderr, not even on a terminal.")]
+Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, cuda:N or mps.")]
+Threads = Annotated[int | None, typer.Option("--threads", help="CPU threads; by default torch decides.")]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit status."""
+    tolerate(sys.stdout)
+    tolerate(sys.stderr)
+    given = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    try:
+        status = app(args=given, prog_name="python -m ctxviz", standalone_mode=False) or 0
+    except typer.TyperException as error:
+        return _say(error.format_message(), error.exit_code)
+    except CtxvizError as error:
+        return _say(error, 2)
+    except (KeyboardInterrupt, typer.Abort):
+        status = INTERRUPTED
+    return _say("Interrupted.", INTERRUPTED) if status == INTERRUPTED else status
+
+
+def _say(message: object, status: int) -> int:
+    print(f"ctxviz: {sentence(message)}", file=sys.stderr)
+    return status
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"ctxviz {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Say it and end.")] = False,
+) -> None:
+    """What a context does to a transformer, shown as weight patches. The page: streamlit run app.py"""
+
+
+@app.command()
+def models() -> None:
+    """The catalogue: what there is, what is ready, the memory each needs, its licence."""
+    from ctxviz.cli.catalogue import list_models
+
+    list_models()
+
+
+@app.command()
+def fetch(
+    key: Annotated[str, typer.Argument(metavar="KEY", help="A key of the catalogue, or a Hub id.")],
+    no_progress: NoProgress = False,
+) -> None:
+    """Make a model ready ahead of time."""
+    from ctxviz.cli.catalogue import fetch_model
+
+    fetch_model(key, with_bar=not no_progress)
+
+
+@app.command()
+def run(
+    model: Annotated[str, typer.Option(help="A key of the catalogue, a Hub id, a folder, or a .gguf file.")],
+    prompt: Annotated[
+        str, typer.Option(metavar="TEXT|@FILE", help="The text, or @FILE: UTF-8, less one final line break.")
+    ],
+    image: Annotated[Path | None, typer.Option(metavar="FILE", help="A picture, for models that read them.")] = None,
+    update: Annotated[list[str] | None, typer.Option(metavar="RULE", help=f"Repeatable: {', '.join(UPDATE_RULES)}. [stable]")] = None,
+    arithmetic: Annotated[
+        list[str] | None, typer.Option(metavar="KIND", help=f"Repeatable: {', '.join(ARITHMETICS)}. [written]")
+    ] = None,
+    dtype: Annotated[list[str] | None, typer.Option(metavar="DTYPE", help=f"Repeatable: {', '.join(DTYPES)}. [float32]")] = None,
+    first_layer: Annotated[int, typer.Option(help="The first layer that is patched.")] = DEFAULTS.first_layer,
+    fold: Annotated[
+        str,
+        typer.Option(
+            metavar="all|all-but-bos|image|START:END", help="What is folded into weights; positions count from 0."
+        ),
+    ] = "all",
+    floor: Annotated[float, typer.Option(help="tau of the floored rule, above 0 and at most 1.")] = DEFAULTS.floor,
+    max_new_tokens: Annotated[int, typer.Option(help="How many tokens to write.")] = DEFAULTS.max_new_tokens,
+    save: Annotated[
+        Path | None, typer.Option(metavar="RUN_FILE", help="Keep the run, for the page (.ctxviz); replaces the file.")
+    ] = None,
+    save_patches: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Keep the patches: one safetensors file a step and variant.")
+    ] = None,
+    as_json: Annotated[
+        bool,
+        typer.Option(
+            "--json",
+            help="One line per step and variant on stdout, held back until the step's unpatched_tvd is measured "
+            "(at most 8 steps). noise_floor_tvd is measured at steps 0, 1, 2, 4, 8, ...; other steps carry the latest.",
+        ),
+    ] = False,
+    threads: Threads = None,
+    device: Device = "auto",
+    no_progress: NoProgress = False,
+) -> int:
+    """Let a model write, and measure how well weight patches stand in for its context."""
+    from ctxviz.cli.drive import Job, run_job
+    from ctxviz.cli.inputs import check_run_file, make_patch_folder, read_prompt
+    from ctxviz.models.sources import resolve
+
+    settings = RunSettings(
+        updates=tuple(update or DEFAULTS.updates),
+        arithmetics=tuple(arithmetic or DEFAULTS.arithmetics),
+        dtypes=tuple(dtype or DEFAULTS.dtypes),
+        first_layer=first_layer,
+        fold=Fold.parse(fold),
+        floor=floor,
+        max_new_tokens=max_new_tokens,
+        vector_budget=0 if save is None else DEFAULTS.vector_budget,
+    )
+    text = read_prompt(prompt)
+    if image is not None:
+        raise SettingsError("This version reads text only; leave --image out.")
+    if save is not None:
+        check_run_file(save)
+    if save_patches is not None:
+        make_patch_folder(save_patches)
+    resolve(model)
+    return run_job(
+        Job(model, text, settings, save, save_patches, as_json, threads, device, with_bar=not no_progress)
+    )
+
+
+@app.command()
+def bench(
+    as_json: Annotated[bool, typer.Option("--json", help="One line per row on stdout, the rest on stderr.")] = False,
+    model: Annotated[str, typer.Option(help="A key of the catalogue, a folder, or a .gguf file.")] = "gemma-3-270m",
+    context: Annotated[int, typer.Option(min=8, help="Tokens of the prompt.")] = 64,
+    tokens: Annotated[int, typer.Option(min=3, help="Tokens measured per row.")] = 24,
+    threads: Threads = None,
+    device: Device = "auto",
+    no_progress: NoProgress = False,
+) -> None:
+    """Measure speed and memory, side by side with stock cached decoding in the same process."""
+    from ctxviz.cli.benchmark import run_bench
+
+    run_bench(model, context, tokens, as_json=as_json, threads=threads, device=device, with_bar=not no_progress)

@@ -1,0 +1,153 @@
+"""One run from the command line: load, generate, write, save."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from ctxviz.cli.lines import JsonLines
+from ctxviz.cli.report import Report
+from ctxviz.cli.terminal import Bar, ReaderGoneError, bar, sentence, write
+from ctxviz.errors import CtxvizError, SettingsError
+from ctxviz.records import Context, ModelIdentity, Reference, RunSettings, Step
+from ctxviz.run import Run
+
+if TYPE_CHECKING:
+    from ctxviz.engine import Stream
+
+INTERRUPTED = 130
+
+
+class Output(Protocol):
+    """Where a growing run is written to."""
+
+    def step(self, run: Run, step: Step) -> None: ...
+
+    def reference(self, run: Run, reference: Reference) -> None: ...
+
+    def finish(self, run: Run) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What ``run`` was asked for, checked as far as it can be without a model."""
+
+    model: str
+    prompt: str
+    settings: RunSettings
+    save: Path | None
+    patches: Path | None
+    as_json: bool
+    threads: int | None
+    device: str
+    with_bar: bool
+
+
+def run_job(job: Job) -> int:
+    """Do it.
+
+    Returns:
+        The exit status: 0, also when whoever read the output had enough, or 130 after Ctrl-C.
+
+    Raises:
+        CtxvizError: bad input, or a failure on the way; the steps made so far are written and saved.
+    """
+    output = JsonLines(write) if job.as_json else Report()
+    with bar(job.with_bar) as shown:
+        identity, stream = _start(job, shown)
+        run = Run(identity, stream.context, job.settings)
+        if not job.as_json and sys.stdout.isatty():
+            shown.close()  # the text itself shows how far it is
+            shown = Bar(False)
+        try:
+            status = _follow(job, stream, run, output, shown)
+        finally:
+            shown.close()
+            if job.save is not None and len(run):
+                _save(run, job.save)
+    return status
+
+
+def _start(job: Job, progress: Bar) -> tuple[ModelIdentity, Stream]:
+    progress("importing torch and transformers", None)
+    from ctxviz.engine import stream
+    from ctxviz.models import load_model
+
+    model = load_model(
+        job.model,
+        dtypes=job.settings.ordered_dtypes,
+        device=job.device,
+        progress=progress,
+        threads=job.threads,
+    )
+    progress("reading the prompt", None)
+    keep_patches = job.patches is not None
+    return model.identity, stream(model, job.prompt, job.settings, keep_patches=keep_patches)
+
+
+def _follow(job: Job, stream: Stream, run: Run, output: Output, progress: Bar) -> int:
+    """Take every step and reference into the run; on any failure write what there is, then let it through."""
+    wanted = job.settings.max_new_tokens
+    status = 0
+    try:
+        progress(f"token 1 of {wanted}", 0.0)
+        for item in stream:
+            if isinstance(item, Step):
+                _take(job, item, run)
+                output.step(run, item)
+                progress(f"token {min(len(run) + 1, wanted)} of {wanted}", len(run) / wanted)
+            else:
+                run.refer(item)
+                output.reference(run, item)
+        run.outcome = stream.outcome
+    except KeyboardInterrupt:
+        status, run.outcome = INTERRUPTED, "stopped"
+        for reference in stream.flush():
+            if reference.step < len(run):
+                run.refer(reference)
+    except ReaderGoneError:
+        run.outcome = "stopped"
+        return 0
+    except BaseException as error:
+        known = isinstance(error, CtxvizError)
+        run.outcome = f"failed: {sentence(error)}" if known else "failed: an internal error"
+        _finish(output, run)
+        raise
+    _finish(output, run)
+    return status
+
+
+def _finish(output: Output, run: Run) -> None:
+    try:
+        output.finish(run)
+    except ReaderGoneError:
+        return
+
+
+def _take(job: Job, step: Step, run: Run) -> None:
+    run.append(step)
+    if job.patches is None:
+        return
+    from ctxviz.store import save_patch
+
+    for variant in step.variants:
+        try:
+            save_patch(job.patches, run.model, run.context, step, variant)
+        except OSError as error:
+            raise SettingsError(
+                f"The patches cannot be written to {str(job.patches)!r} ({error.strerror}); "
+                "make room or choose another folder."
+            ) from None
+
+
+def _save(run: Run, target: Path) -> None:
+    from ctxviz.store import save_run
+
+    try:
+        save_run(run, target)
+    except OSError as error:
+        raise SettingsError(
+            f"The run cannot be written to {str(target)!r} ({error.strerror}); make room or choose another file."
+        ) from None

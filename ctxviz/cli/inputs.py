@@ -1,0 +1,87 @@
+"""What the command line is given: prompts and the places to write to, checked before a model is loaded."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+from ctxviz.errors import PromptError, SettingsError
+
+PROMPT_LIMIT: Final = 2**20
+"""Bytes of a prompt file; far beyond any model's window, far below what hurts."""
+
+
+def read_prompt(argument: str) -> str:
+    """The prompt itself, or with a leading ``@`` the contents of that file: UTF-8, less one final line break.
+
+    Raises:
+        PromptError: the file cannot be read, is too large or is not UTF-8; or the text is empty or holds
+            characters that are not text.
+    """
+    text = _read_file(argument[1:]) if argument.startswith("@") else argument
+    if not text.strip():
+        raise PromptError("The prompt is empty; give some text, or @FILE to read it from a file.")
+    if "\0" in text:
+        raise PromptError("The prompt holds a NUL character; remove it.")
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise PromptError("The prompt is not valid UTF-8 text; save it as UTF-8 and give it again.")
+    return text
+
+
+def _read_file(name: str) -> str:
+    shown = repr(name)
+    try:
+        with Path(name).open("rb") as file:
+            data = file.read(PROMPT_LIMIT + 1)
+    except FileNotFoundError:
+        raise PromptError(
+            f"There is no prompt file {shown}; check its path, or put a prompt that begins with @ into a file."
+        ) from None
+    except IsADirectoryError:
+        raise PromptError(f"The prompt file {shown} is a folder; name a text file.") from None
+    except (OSError, ValueError) as error:
+        raise PromptError(f"The prompt file {shown} cannot be read ({_reason(error)}); name another.") from None
+    if len(data) > PROMPT_LIMIT:
+        raise PromptError(
+            f"The prompt file {shown} is larger than {PROMPT_LIMIT // 2**20} MiB; use a shorter text."
+        )
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise PromptError(f"The prompt file {shown} is not UTF-8 text; save it as UTF-8.") from None
+    return text.removesuffix("\n").removesuffix("\r")
+
+
+def check_run_file(target: Path) -> None:
+    """See that a run can be written to this path later on.
+
+    Raises:
+        SettingsError: it is a folder, or its folder is missing or not writable.
+    """
+    if target.is_dir():
+        raise SettingsError(f"The run file {str(target)!r} is a folder; name a file.")
+    if not target.parent.is_dir():
+        raise SettingsError(f"The folder of the run file {str(target)!r} does not exist; make it first.")
+    if not os.access(target.parent, os.W_OK):
+        raise SettingsError(f"The folder of the run file {str(target)!r} cannot be written to; choose another.")
+
+
+def make_patch_folder(target: Path) -> None:
+    """Make the folder for patches, unless it is there.
+
+    Raises:
+        SettingsError: it cannot be made or written to.
+    """
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        raise SettingsError(
+            f"The patch folder {str(target)!r} cannot be made ({_reason(error)}); choose another."
+        ) from None
+    if not os.access(target, os.W_OK):
+        raise SettingsError(f"The patch folder {str(target)!r} cannot be written to; choose another.")
+
+
+def _reason(error: OSError | ValueError) -> str:
+    return (error.strerror if isinstance(error, OSError) else str(error)) or type(error).__name__

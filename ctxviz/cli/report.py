@@ -1,0 +1,91 @@
+"""A run for people: the text as it grows, then what was measured, variant by variant."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from rich.table import Table
+
+from ctxviz.cli.terminal import cell, show, visible, write
+from ctxviz.records import Reference, Step
+from ctxviz.run import Run
+
+COLUMNS = 3
+"""Variants side by side in one table, so that it fits 80 columns."""
+
+
+class Report:
+    """Prints the text token by token and ends with tables."""
+
+    def step(self, run: Run, step: Step) -> None:
+        if step.index == 0:
+            write(f"{visible(run.context.prompt)}|")
+        write(visible(step.next_text))
+
+    def reference(self, run: Run, reference: Reference) -> None:
+        """Nothing yet: references appear in the tables."""
+
+    def finish(self, run: Run) -> None:
+        if not len(run):
+            return
+        noun = "token" if len(run) == 1 else "tokens"
+        write(f"\n\n{len(run)} {noun}, {visible(run.outcome or 'not finished', keep='')}\n")
+        for first in range(0, len(run.variants), COLUMNS):
+            chosen = range(first, min(first + COLUMNS, len(run.variants)))
+            columns = [_summary(run, k) for k in chosen]
+            table = Table("")
+            for k in chosen:
+                table.add_column(cell(run.variants[k].label))
+            for row, label in enumerate(columns[0]):
+                table.add_row(label, *(list(column.values())[row] for column in columns))
+            show(table)
+
+
+def _summary(run: Run, variant: int) -> dict[str, str]:
+    """Rows of the table: what each figure is, and its value over all steps."""
+    chosen = run.variants[variant]
+    tvd, gap = run.series("tvd", variant), run.series("logit_linf", variant)
+    match, tie = run.series("match", variant), run.series("tie", variant)
+    ties = f" ({int(tie.sum())} tied)" if tie.any() else ""
+    return {
+        "same token": f"{int(match.sum())} of {len(run)}{ties}",
+        "TVD, median": _figure(_median(tvd)),
+        "TVD, largest": _figure(_largest(tvd)),
+        "  without any patch, median": _figure(_median(run.reference("unpatched_tvd", chosen.dtype))),
+        "  noise floor, largest": _figure(_largest(run.reference("noise_floor_tvd", chosen.dtype))),
+        "largest logit gap": _figure(_largest(gap)),
+        "largest ‖Δm‖/‖m‖": _figure(_largest(run.field("scale_ratio", variant))),
+        "smallest |h|": _smallest_h(run, variant),
+        "dead coordinates": _count(run, "dead", variant),
+        "uncontrolled, at most": _count(run, "uncontrolled", variant),
+        "seconds per token, median": _figure(_median(run.series("seconds", variant))),
+    }
+
+
+def _smallest_h(run: Run, variant: int) -> str:
+    values = run.field("h_abs_min", variant)
+    if not np.isfinite(values).any():
+        return "-"
+    layer, step = np.unravel_index(int(np.nanargmin(values)), values.shape)
+    coordinate = run.field("h_argmin", variant)[layer, step]
+    return f"{_figure(float(values[layer, step]))} layer {layer}, j {coordinate}"
+
+
+def _count(run: Run, metric: str, variant: int) -> str:
+    """The largest number of such coordinates in one step, all layers together."""
+    return str(int(np.maximum(run.field(metric, variant), 0).sum(axis=0).max()))
+
+
+def _median(values: np.ndarray) -> float:
+    known = values[np.isfinite(values)]
+    return float(np.median(known)) if known.size else math.nan
+
+
+def _largest(values: np.ndarray) -> float:
+    known = values[np.isfinite(values)]
+    return float(known.max()) if known.size else math.nan
+
+
+def _figure(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:.3g}"

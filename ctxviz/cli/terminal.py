@@ -1,0 +1,117 @@
+"""What people read: plain text safe for a terminal, a bar on stderr, tables."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import unicodedata
+from collections.abc import Callable, Iterator
+from typing import Final, TextIO
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+KEPT_FORMATS: Final = frozenset("\u200c\u200d")
+"""The joiners that Arabic, Indic scripts and emoji need."""
+
+
+class ReaderGoneError(Exception):
+    """Whoever read our stdout has closed it, as ``head`` does."""
+
+
+def visible(text: str, *, keep: str = "\n\t") -> str:
+    """Text with every control, escape and direction-changing character but those of ``keep`` written as ``\\\\x1b``."""
+    return "".join(
+        c
+        if c.isprintable() or c in keep or c in KEPT_FORMATS or unicodedata.category(c) == "Zs"
+        else c.encode("unicode_escape").decode("ascii")
+        for c in text
+    )
+
+
+def sentence(error: object) -> str:
+    """An error as one line."""
+    return visible(" ".join(str(error).split()), keep="")
+
+
+def write(text: str) -> None:
+    """Put text on stdout now.
+
+    Raises:
+        ReaderGoneError: nobody reads it any more.
+    """
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Later writes, the interpreter's own flush at exit among them, must not fail again.
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise ReaderGoneError from None
+
+
+def show(table: Table) -> None:
+    """Put a table on stdout."""
+    console = Console(file=sys.stdout)
+    with console.capture() as captured:
+        console.print(table)
+    write(captured.get())
+
+
+def cell(text: str) -> Text:
+    """A table cell that is taken as it stands: no markup, no control characters."""
+    return Text(visible(text, keep=""))
+
+
+def tolerate(stream: TextIO) -> None:
+    """Let a stream write what its encoding lacks as escapes, rather than fail."""
+    reconfigure: Callable[..., None] | None = getattr(stream, "reconfigure", None)
+    if reconfigure is not None:
+        reconfigure(errors="backslashreplace")
+
+
+class Bar:
+    """Stages and their progress on stderr; it vanishes when done. Does nothing where it is not wanted."""
+
+    def __init__(self, wanted: bool) -> None:
+        self._progress: Progress | None = None
+        self._task: TaskID | None = None
+        if wanted and sys.stderr.isatty():
+            self._progress = Progress(
+                TextColumn("{task.description}", markup=False),
+                BarColumn(),
+                TaskProgressColumn(),
+                TimeElapsedColumn(),
+                console=Console(stderr=True),
+                transient=True,
+                redirect_stdout=False,
+                redirect_stderr=False,
+            )
+
+    def __call__(self, stage: str, fraction: float | None) -> None:
+        """Show a stage and how much of it is done, 0 to 1, or None where that is not known."""
+        if self._progress is None:
+            return
+        description = visible(stage, keep="")
+        if self._task is None:
+            self._progress.start()
+            self._task = self._progress.add_task(description)
+        total = None if fraction is None else 1.0
+        self._progress.update(self._task, description=description, total=total, completed=fraction or 0.0)
+
+    def close(self) -> None:
+        if self._progress is not None:
+            self._progress.stop()
+
+
+@contextlib.contextmanager
+def bar(wanted: bool) -> Iterator[Bar]:
+    """A :class:`Bar` that is gone afterwards, whatever happens."""
+    shown = Bar(wanted)
+    try:
+        yield shown
+    finally:
+        shown.close()

@@ -1,0 +1,86 @@
+"""What applying an update means: a stock layer run with other parameters, or a side branch.
+
+The loaded model is never written. *Written* runs the stock module's own forward on a copy of the module
+object whose parameter is a scratch tensor; *factored* adds the update's effect to the stock output.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import OrderedDict
+from typing import Any
+
+import torch
+from torch import nn
+
+from ctxviz.numerics import rank_one
+
+_HOOK_TABLES = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+
+
+def run_with_weight(module: nn.Module, weight: torch.Tensor, inputs: torch.Tensor) -> torch.Tensor:
+    """The stock forward of ``module`` with another weight; neither the module nor its hooks are touched."""
+    twin = copy.copy(module)
+    twin._parameters = {**module._parameters, "weight": nn.Parameter(weight, requires_grad=False)}
+    for table in _HOOK_TABLES:
+        setattr(twin, table, OrderedDict())
+    # The class's forward, since a placement library may have wrapped the instance's own.
+    return type(module).forward(twin, inputs)
+
+
+class Scratch:
+    """Reusable weight-shaped tensors; valid until the next request for the same shape."""
+
+    def __init__(self) -> None:
+        self._tensors: dict[Any, torch.Tensor] = {}
+
+    def like(self, weight: torch.Tensor) -> torch.Tensor:
+        key = (weight.shape, weight.dtype, weight.device)
+        if key not in self._tensors:
+            self._tensors[key] = torch.empty_like(weight, memory_format=torch.contiguous_format)
+        return self._tensors[key]
+
+
+def written_input_update(
+    module: nn.Module, inputs: torch.Tensor, delta: torch.Tensor, right: torch.Tensor, scratch: Scratch
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Run ``module`` with W + (W delta) (x) right written. Returns (output, left [out] float32)."""
+    weight = _matrix(module)
+    target = scratch.like(weight)
+    left = rank_one.project_and_write(weight, delta, right, target)
+    return run_with_weight(module, target, inputs), left
+
+
+def written_output_update(
+    module: nn.Module, inputs: torch.Tensor, left: torch.Tensor, right: torch.Tensor, scratch: Scratch
+) -> torch.Tensor:
+    """Run ``module`` with W + left (x) right written."""
+    weight = _matrix(module)
+    target = scratch.like(weight)
+    rank_one.write(weight, left, right, target)
+    return run_with_weight(module, target, inputs)
+
+
+def factored_update(
+    inputs: torch.Tensor, output: torch.Tensor, left: torch.Tensor, right: torch.Tensor
+) -> torch.Tensor:
+    """W z + left (right . z) for every token; factors float32, the sum rounded once to the dtype."""
+    wide = torch.promote_types(output.dtype, torch.float32)
+    reach = inputs.to(wide) @ right.to(wide)
+    return (output.to(wide) + reach[..., None] * left.to(wide)).to(output.dtype)
+
+
+def factored_scale(
+    hidden: torch.Tensor, output: torch.Tensor, delta: torch.Tensor, epsilon: float
+) -> torch.Tensor:
+    """(m + dm) * h for every token, as the stock norm's output plus h * dm; rounded once to the dtype."""
+    wide = torch.promote_types(output.dtype, torch.float32)
+    x = hidden.to(wide)
+    h = x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + epsilon)
+    return (output.to(wide) + h * delta.to(wide)).to(output.dtype)
+
+
+def _matrix(module: nn.Module) -> torch.Tensor:
+    weight = module.weight
+    assert isinstance(weight, torch.Tensor)
+    return weight

@@ -1,0 +1,93 @@
+"""The figures of one patched pass, filled layer by layer and then frozen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ctxviz.engine.anatomy import Doubles, LayerAnatomy
+from ctxviz.numerics.scale_update import ScaleUpdate
+from ctxviz.records import (
+    INTEGER_LAYER_METRICS,
+    LAYER_METRICS,
+    LayerPatch,
+    LayerStats,
+    LayerVectors,
+    Rank1Update,
+    VectorUpdate,
+)
+
+
+class Ledger:
+    """Per-layer statistics, coordinates and updates of one pass over ``layers``."""
+
+    def __init__(self, layers: Sequence[LayerAnatomy], width: int, *, keep_vectors: bool, keep_patches: bool) -> None:
+        count = len(layers)
+        self._stats = {
+            name: np.full(count, -1, np.int32)
+            if name in INTEGER_LAYER_METRICS
+            else np.full(count, np.nan, np.float32)
+            for name in LAYER_METRICS
+        }
+        self._updates: list[list[Rank1Update | VectorUpdate]] | None = [[] for _ in layers] if keep_patches else None
+        self._vectors: dict[str, np.ndarray] | None = (
+            {name: np.full((count, width), np.nan, np.float32) for name in ("h", "delta_v", "delta_scale")}
+            if keep_vectors
+            else None
+        )
+        self._scale = np.stack([part.scale for part in layers]).astype(np.float32) if keep_vectors else None
+
+    def note(self, metric: str, layer: int, value: float) -> None:
+        """Record one figure; a value that is not finite in float32 stays unmeasured."""
+        if metric in INTEGER_LAYER_METRICS:
+            self._stats[metric][layer] = int(value)
+        elif abs(value) <= float(np.finfo(np.float32).max):
+            self._stats[metric][layer] = value
+
+    @property
+    def keeps_patches(self) -> bool:
+        return self._updates is not None
+
+    def update(self, layer: int, update: Rank1Update | VectorUpdate) -> None:
+        """Keep an update where the run keeps patches."""
+        if self._updates is not None:
+            self._updates[layer].append(update)
+
+    def coordinates(self, layer: int, h: Doubles, delta_v: Doubles, delta_scale: np.ndarray) -> None:
+        """Keep one layer's vectors where the run keeps them."""
+        if self._vectors is not None:
+            for name, values in (("h", h), ("delta_v", delta_v), ("delta_scale", delta_scale)):
+                with np.errstate(over="ignore", under="ignore"):
+                    row = np.asarray(values, np.float64).astype(np.float32)
+                self._vectors[name][layer] = np.where(np.isfinite(row), row, np.nan)
+
+    def scale(
+        self, layer: LayerAnatomy, h: Doubles, delta_v: Doubles, update: ScaleUpdate, small_h: float
+    ) -> None:
+        """Record the figures of a scale update dm whose denominators were h, both [d]."""
+        index, magnitude = layer.index, np.abs(h)
+        size = np.abs(update.delta.astype(np.float64))
+        norm = float(np.linalg.norm(layer.scale))
+        self.note("scale_ratio", index, float(np.linalg.norm(size)) / norm if norm else np.nan)
+        self.note("scale_max_abs", index, float(size.max()))
+        self.note("scale_argmax", index, int(size.argmax()))
+        self.note("h_abs_min", index, float(magnitude.min()))
+        self.note("h_argmin", index, int(magnitude.argmin()))
+        self.note("h_small", index, int((magnitude < small_h).sum()))
+        self.note("dead", index, int((layer.scale == 0).sum()))
+        self.note("uncontrolled", index, int(update.uncontrolled.sum()))
+        self.coordinates(index, h, delta_v, update.delta)
+
+    def stats(self) -> LayerStats:
+        return LayerStats(**self._stats)
+
+    def vectors(self) -> LayerVectors | None:
+        if self._vectors is None or self._scale is None:
+            return None
+        return LayerVectors(self._vectors["h"], self._vectors["delta_v"], self._scale, self._vectors["delta_scale"])
+
+    def patches(self) -> tuple[LayerPatch, ...] | None:
+        if self._updates is None:
+            return None
+        return tuple(LayerPatch(layer, tuple(updates)) for layer, updates in enumerate(self._updates) if updates)

@@ -1,0 +1,94 @@
+"""From a prompt to the tokens the model reads, with every way it can be unusable told apart."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ctxviz.errors import PromptError, SettingsError
+from ctxviz.records import Context, Fold, RunSettings
+
+if TYPE_CHECKING:
+    from ctxviz.models import LoadedModel
+
+LONGEST_PIECE: Final = 64
+"""Characters; a prompt of more than window x this many is refused before it is tokenised."""
+
+
+def prepare(model: LoadedModel, prompt: str, settings: RunSettings) -> Context:
+    """Tokenise and check.
+
+    Raises:
+        PromptError: empty, not valid text, only special tokens, or longer than the model's window.
+        SettingsError: the fold or the first patched layer lies outside this prompt or model.
+    """
+    ids = tokenise(model, prompt)
+    room = model.window - len(ids)
+    if room < settings.max_new_tokens:
+        shorter = "shorten the prompt" + (f" or ask for at most {room} new tokens" if room > 0 else "")
+        raise PromptError(
+            f"The prompt has {len(ids)} tokens and {settings.max_new_tokens} more are asked for, "
+            f"but the model's window is {model.window}; {shorter}."
+        )
+    if settings.first_layer >= model.n_layers:
+        raise SettingsError(
+            f"The first patched layer is {settings.first_layer}, but the model's layers are 0 to {model.n_layers - 1}."
+        )
+    _check_fold(settings.fold, ids, model.bos_id)
+    return Context(prompt, ids, tuple(model.piece(i) for i in ids), settings.fold)
+
+
+def tokenise(model: LoadedModel, prompt: str) -> tuple[int, ...]:
+    """The prompt's token ids, BOS included where the model has one.
+
+    Raises:
+        PromptError: empty, not valid text, far too long, or only special tokens.
+    """
+    if not prompt.strip():
+        raise PromptError("The prompt is empty; type a sentence for the model to continue.")
+    if "\0" in prompt:
+        raise PromptError("The prompt contains a NUL character; remove it and try again.")
+    try:
+        prompt.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise PromptError(
+            f"The prompt is not valid Unicode text: character {error.start + 1} is half of a surrogate pair; remove it."
+        ) from None
+    if len(prompt) > LONGEST_PIECE * model.window:
+        raise PromptError(
+            f"The prompt has {len(prompt)} characters, more than the model's window of {model.window} tokens can hold; shorten it."
+        )
+    ids = tuple(int(i) for i in model.tokenizer(prompt)["input_ids"])
+    if all(i in model.special_ids for i in ids):
+        raise PromptError("The prompt holds only special tokens; add some text for the model to continue.")
+    if len(ids) < 2:
+        raise PromptError("The prompt is a single token, so there is no context to fold; add at least one word.")
+    return ids
+
+
+def _check_fold(fold: Fold, ids: tuple[int, ...], bos_id: int | None) -> None:
+    if fold.kind == "image":
+        raise SettingsError("This model reads text only, so there is no image to fold; choose another fold.")
+    if fold.kind == "all-but-bos" and (bos_id is None or ids[0] != bos_id):
+        raise SettingsError("The prompt does not begin with a BOS token, so all-but-bos has no meaning; fold all.")
+    if fold.kind == "span" and fold.end > len(ids):
+        raise SettingsError(
+            f"The fold {fold} reaches past the prompt, whose {len(ids)} tokens have positions 0 to {len(ids) - 1}."
+        )
+    if not folded_positions(fold, len(ids)):
+        raise SettingsError(
+            f"The fold {fold} folds nothing, since the last token is always kept; choose a range that begins earlier."
+        )
+
+
+def folded_positions(fold: Fold, length: int) -> range:
+    """Positions folded when the query token is the last of ``length`` tokens; the query itself never is."""
+    query = length - 1
+    if fold.kind == "span":
+        return range(fold.start, min(fold.end, query))
+    return range(1 if fold.kind == "all-but-bos" else 0, query)
+
+
+def kept_positions(fold: Fold, length: int) -> tuple[int, ...]:
+    """Positions left in the input of the patched pass, the query token last."""
+    folded = folded_positions(fold, length)
+    return tuple(range(folded.start)) + tuple(range(max(folded.stop, folded.start), length))

@@ -1,0 +1,95 @@
+"""What a gap is measured against: the same baseline computed another way, and no patch at all.
+
+Both are kept off the path of a token: the noise floor is measured at steps 0, 1, 2, 4, 8, ... and the unpatched
+model for up to eight steps in one batch, which costs little more than one of them would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import torch
+
+from ctxviz.engine.anatomy import Anatomy
+from ctxviz.engine.patched_pass import kept_inputs
+from ctxviz.numerics import distances
+from ctxviz.numerics.distances import Distribution
+from ctxviz.records import Reference
+
+BATCH: Final = 8
+LONGEST_RECOMPUTE: Final = 8192
+"""Tokens; a full recompute of a longer sequence is not worth its memory, so no floor is measured there."""
+
+
+def floor_is_due(step: int) -> bool:
+    """Steps 0, 1, 2, 4, 8, 16, ...: the cost of all recomputes stays about twice that of the last."""
+    return step & (step - 1) == 0
+
+
+@torch.inference_mode()
+def noise_floor(
+    anatomy: Anatomy, step: int, dtype: str, ids: list[int], baseline: Distribution
+) -> Reference:
+    """The cached step against a full recompute of ``ids`` without a cache, in the same dtype."""
+    if len(ids) > LONGEST_RECOMPUTE:
+        return Reference(step, dtype)
+    device = next(anatomy.model.parameters()).device
+    with anatomy.lock:
+        output = anatomy.model(input_ids=torch.tensor([ids], device=device), use_cache=False, logits_to_keep=1)
+    gap = distances.compare(baseline, Distribution(output.logits[0, -1]))
+    return Reference(step, dtype, noise_floor_tvd=gap.tvd, noise_floor_linf=gap.linf)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Waiting:
+    step: int
+    ids: tuple[int, ...]
+    positions: tuple[int, ...]
+    baselines: dict[str, Distribution]
+
+
+class Unpatched:
+    """Steps whose unpatched model is still to be run."""
+
+    def __init__(self, anatomies: dict[str, Anatomy]) -> None:
+        self._anatomies = anatomies
+        self._waiting: list[_Waiting] = []
+        self._batch = 1
+
+    def add(
+        self, step: int, ids: tuple[int, ...], positions: tuple[int, ...], baselines: dict[str, Distribution]
+    ) -> None:
+        self._waiting.append(_Waiting(step, ids, positions, baselines))
+
+    @property
+    def is_due(self) -> bool:
+        """True when a batch is full; batches grow 1, 2, 4, 8 so that the first reference comes early."""
+        return len(self._waiting) >= self._batch
+
+    def measure(self) -> Iterator[Reference]:
+        """Run all that wait and yield their references."""
+        waiting, self._waiting = self._waiting, []
+        self._batch = min(BATCH, 2 * self._batch)
+        # Kept tokens grow with the run where a span is folded; only equal lengths share a batch.
+        alike = len({len(item.ids) for item in waiting}) == 1
+        groups = [waiting] if alike else [[item] for item in waiting]
+        for group in groups:
+            for dtype, anatomy in self._anatomies.items():
+                yield from self._measure(anatomy, dtype, group)
+
+    @torch.inference_mode()
+    def _measure(self, anatomy: Anatomy, dtype: str, group: list[_Waiting]) -> list[Reference]:
+        device = next(anatomy.model.parameters()).device
+        inputs = kept_inputs([item.ids for item in group], [item.positions for item in group], device)
+        with anatomy.lock:
+            output = anatomy.model(**inputs, logits_to_keep=1)
+        return [
+            Reference(
+                item.step,
+                dtype,
+                unpatched_tvd=distances.compare(item.baselines[dtype], Distribution(row)).tvd,
+            )
+            for item, row in zip(group, output.logits[:, -1], strict=True)
+        ]

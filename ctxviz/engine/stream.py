@@ -1,0 +1,209 @@
+"""A run as an iterator: one ``next()`` is one token with all its variants, or one reference.
+
+The history is the baseline's, greedy, in the highest precision chosen; every dtype has its own context pass on
+that history, shared by its variants.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+import torch
+
+from ctxviz.engine.anatomy import anatomy_of
+from ctxviz.engine.application import Scratch
+from ctxviz.engine.context_pass import ContextPass, ContextState
+from ctxviz.engine.patched_pass import patched_pass
+from ctxviz.engine.prompt import kept_positions, prepare
+from ctxviz.engine.references import Unpatched, floor_is_due, noise_floor
+from ctxviz.errors import OutOfMemoryError
+from ctxviz.numerics import distances
+from ctxviz.numerics.distances import Distribution
+from ctxviz.records import Baseline, Reference, RunSettings, Step, TopTokens, Variant, VariantStep
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ctxviz.models import LoadedModel
+
+TOP_TOKENS: Final = 8
+
+
+class Stream:
+    """Iterator of :class:`Step` and :class:`Reference`; references follow the steps they belong to.
+
+    ``outcome`` says why it ended: ``finished`` or ``end of text``; it is None before.
+
+    Raises on iteration:
+        OutOfMemoryError: memory ran out; what was yielded stays valid.
+    """
+
+    def __init__(
+        self, model: LoadedModel, prompt: str, settings: RunSettings, *, keep_patches: bool = False
+    ) -> None:
+        self.context = prepare(model, prompt, settings)
+        self.outcome: str | None = None
+        self._model = model
+        self._settings = settings
+        self._keep_patches = keep_patches
+        self._anatomies = {
+            dtype: anatomy_of(model.in_dtype(dtype), model.architecture) for dtype in settings.ordered_dtypes
+        }
+        self._passes = {dtype: ContextPass(anatomy) for dtype, anatomy in self._anatomies.items()}
+        self._unpatched = Unpatched(self._anatomies)
+        self._scratch = Scratch()
+        self._floors: dict[str, float | None] = dict.fromkeys(self._anatomies)
+        self._ids = list(self.context.token_ids)
+        self._ready: deque[Reference] = deque()
+        self._index = 0
+        self._baselines: dict[str, Distribution] = {}
+
+    def __iter__(self) -> Iterator[Step | Reference]:
+        return self
+
+    def __next__(self) -> Step | Reference:
+        try:
+            return self._next()
+        except (MemoryError, torch.OutOfMemoryError):
+            raise OutOfMemoryError(
+                "Memory ran out during the run; the tokens made so far are kept, "
+                "so choose fewer dtypes, a shorter prompt or a smaller model and generate again."
+            ) from None
+
+    def flush(self) -> list[Reference]:
+        """Measure now what waits for a full batch: for a run that pauses or is stopped."""
+        ready = [*self._ready, *self._unpatched.measure()]
+        self._ready.clear()
+        return ready
+
+    def _next(self) -> Step | Reference:
+        if self._ready:
+            return self._ready.popleft()
+        if self._index and self._measure_references():
+            return self._ready.popleft()
+        if self.outcome is not None or self._index == self._settings.max_new_tokens:
+            self.outcome = self.outcome or "finished"
+            self._ready.extend(self._unpatched.measure())
+            if self._ready:
+                return self._ready.popleft()
+            raise StopIteration
+        return self._step()
+
+    def _measure_references(self) -> bool:
+        """References due after the last step; True where there are some."""
+        if self._baselines and floor_is_due(self._index - 1):
+            history = self._ids[:-1]
+            for dtype, anatomy in self._anatomies.items():
+                floor = noise_floor(anatomy, self._index - 1, dtype, history, self._baselines[dtype])
+                if floor.noise_floor_linf is not None:
+                    self._floors[dtype] = floor.noise_floor_linf
+                self._ready.append(floor)
+        self._baselines = {}
+        if self._unpatched.is_due:
+            self._ready.extend(self._unpatched.measure())
+        return bool(self._ready)
+
+    def _step(self) -> Step:
+        started = time.perf_counter()
+        if self._index == 0:
+            for context_pass in self._passes.values():
+                context_pass.prefill(self._ids[:-1])
+        position, query = len(self._ids) - 1, self._ids[-1]
+        positions = kept_positions(self._settings.fold, len(self._ids))
+        kept_ids = tuple(self._ids[p] for p in positions)
+        baselines: list[Baseline] = []
+        variants: list[VariantStep] = []
+        for dtype, context_pass in self._passes.items():
+            state = context_pass.advance(query)
+            self._baselines[dtype] = distribution = Distribution(state.logits)
+            top = self._top(distribution)
+            baselines.append(Baseline(dtype, distances.margin(state.logits), top, state.seconds))
+            variants += [
+                self._variant(variant, kept_ids, positions, state, distribution, baselines[-1].margin)
+                for variant in self._settings.variants
+                if variant.dtype == dtype
+            ]
+        self._unpatched.add(self._index, kept_ids, positions, dict(self._baselines))
+        next_id = int(baselines[0].top.ids[0])
+        step = Step(
+            index=self._index,
+            position=position,
+            token_id=query,
+            text=self._model.piece(query),
+            next_token_id=next_id,
+            next_text=self._model.piece(next_id),
+            baselines=tuple(baselines),
+            variants=tuple(variants),
+            seconds=time.perf_counter() - started,
+            kept_ids=kept_ids,
+            kept_positions=positions,
+        )
+        self._index += 1
+        self._ids.append(next_id)
+        if next_id in self._model.eos_ids:
+            self.outcome = "end of text"
+        return step
+
+    def _variant(
+        self,
+        variant: Variant,
+        kept_ids: tuple[int, ...],
+        positions: tuple[int, ...],
+        context: ContextState,
+        baseline: Distribution,
+        margin: float,
+    ) -> VariantStep:
+        started = time.perf_counter()
+        patched = patched_pass(
+            self._anatomies[variant.dtype],
+            variant,
+            kept_ids,
+            positions,
+            context,
+            scratch=self._scratch,
+            small_h=self._settings.small_h,
+            keep_vectors=self._settings.vector_budget > 0,
+            keep_patches=self._keep_patches,
+        )
+        distribution = Distribution(patched.logits)
+        gap = distances.compare(baseline, distribution)
+        floor = self._floors[variant.dtype]
+        return VariantStep(
+            variant=variant,
+            match=gap.match,
+            tie=not gap.match and floor is not None and margin < floor,
+            tvd=_or_nan(gap.tvd),
+            logit_linf=_or_nan(gap.linf),
+            kl=_or_nan(gap.kl),
+            rank=-1 if gap.rank is None else gap.rank,
+            top=self._top(distribution),
+            seconds=time.perf_counter() - started,
+            layers=patched.layers,
+            vectors=patched.vectors,
+            patches=patched.patches,
+        )
+
+    def _top(self, distribution: Distribution) -> TopTokens:
+        ids, probabilities = distances.top(distribution, TOP_TOKENS)
+        return TopTokens(ids, probabilities, tuple(self._model.piece(int(i)) for i in ids))
+
+
+def _or_nan(value: float | None) -> float:
+    return float("nan") if value is None else value
+
+
+def stream(model: LoadedModel, prompt: str, settings: RunSettings, *, keep_patches: bool = False) -> Stream:
+    """Generate from ``prompt`` while every token's context is turned into weight patches.
+
+    Args:
+        model: what :func:`ctxviz.load_model` returned.
+        prompt: text; special tokens are added as the tokenizer does.
+        settings: rules, arithmetic, dtypes, fold, number of tokens.
+        keep_patches: put each token's updates into its step (for export).
+
+    Raises:
+        PromptError, SettingsError: at once, before anything is computed.
+    """
+    return Stream(model, prompt, settings, keep_patches=keep_patches)

@@ -1,0 +1,286 @@
+"""Layers x tokens of one per-layer metric, on a logarithmic cividis scale."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import plotly.graph_objects as go
+from numpy.typing import NDArray
+
+from ctxviz.figures.card import FigureCard, blank, column, join, new_texts, note, some_ticks
+from ctxviz.figures.palette import CIVIDIS, DARK, LIGHT, Theme, label
+from ctxviz.figures.text import counted, plain, power_of_ten, quoted, sci
+from ctxviz.run import Run
+
+Values = NDArray[np.float64]
+
+MANY_CELLS: Final = 4000
+"""Above this many marks a figure is drawn with WebGL, one node for all of them."""
+TICK_CHARACTERS: Final = 11
+SLACK: Final = 1e-9
+"""Decades by which rounding may put the field's own extremes past its scale."""
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A per-layer quantity: its name, symbol, what it means, and whether the smallest value is the worst."""
+
+    title: str
+    symbol: str
+    meaning: str
+    small_is_bad: bool = False
+
+
+METRICS: Final = {
+    "h_abs_min": Metric(
+        "Smallest denominator |h|",
+        "min |h|",
+        "The smallest number the scale update divides by; dark is small, and there the patch blows up.",
+        small_is_bad=True,
+    ),
+    "scale_max_abs": Metric(
+        "Largest change of a scale |Δm|",
+        "max |Δm|",
+        "The largest change of any one coordinate of the post-MLP scale vector; bright is large.",
+    ),
+    "scale_ratio": Metric(
+        "Patch over scale vector",
+        "‖Δm‖ / ‖m‖",
+        "The size of the change of the scale vector beside the vector itself; bright is large.",
+    ),
+    "weight_ratio": Metric(
+        "Patch over weight matrix",
+        "‖ΔW‖ / ‖W‖",
+        "The size of the rank-one change beside its matrix, largest of gate, up and down; bright is large.",
+    ),
+    "output_error": Metric(
+        "Error of the layer's output",
+        "‖x − x_C‖ / ‖x_C‖",
+        "How far the patched layer's output is from the output with the context; bright is far.",
+    ),
+}
+"""What can be drawn, by key, in the order to offer it."""
+
+
+def metric_table(run: Run, variant: int, metric: str) -> Values:
+    """A METRICS quantity, [n_layers, steps]; NaN where not measured."""
+    if metric == "weight_ratio":
+        ratios = [run.field(name, variant) for name in ("gate_ratio", "up_ratio", "down_ratio")]
+        n = min(ratio.shape[1] for ratio in ratios)
+        return np.fmax.reduce([ratio[:, :n] for ratio in ratios]).astype(np.float64)
+    return run.field(metric, variant).astype(np.float64)
+
+
+def heatmap(
+    run: Run,
+    variant: int,
+    metric: str = "h_abs_min",
+    theme: Theme = LIGHT,
+    *,
+    limits: tuple[float, float] | None = None,
+    selected: tuple[int, int] | None = None,
+    clickable: bool = True,
+) -> FigureCard:
+    """One METRICS quantity of one variant, layers upwards and tokens to the right.
+
+    ``limits`` fixes the scale's ends (both above 0), for example to compare variants; values past them are
+    marked. ``selected`` is a (step, layer) to outline. ``clickable`` lays an unseen point with customdata
+    ``[step, layer, value, token]`` over every cell, since a click on a heatmap does not reach the page.
+    """
+    about, n = METRICS[metric], len(run)
+    figure = blank(
+        theme, height=int(np.clip(170 + 17 * run.model.n_layers, 300, 720)), x_title="", y_title="layer"
+    )
+    title = f"{about.title}, by layer and token"
+    if n == 0:
+        return FigureCard(note(figure, theme, "no token yet"), title, about.meaning, "No token yet.", {})
+    values = metric_table(run, variant, metric)[:, :n]
+    texts = new_texts(run, n)
+    low, high = _log_limits(values, limits)
+    figure.add_trace(_field(values, low, high, about, theme))
+    counts = _add_glyphs(figure, values, low, high, run.variants[variant].first_layer, theme)
+    if clickable:
+        figure.add_trace(_overlay(values, texts, about))
+    if selected is not None:
+        _outline(figure, selected, theme)
+    _axes(figure, run, variant, texts)
+    name = label(run.variants[variant], run.variants)
+    table = {
+        "step": np.tile(np.arange(n), len(values)).tolist(),
+        "token": texts * len(values),
+        "layer": np.repeat(np.arange(len(values)), n).tolist(),
+        metric: column(values.astype(np.float32).ravel()),
+    }
+    caption = join([about.meaning, f"Drawn for {name}.", *counts])
+    return FigureCard(figure, title, caption, _alt(values, about, name, texts), table)
+
+
+def _log_limits(values: Values, limits: tuple[float, float] | None) -> tuple[float, float]:
+    if limits is not None:
+        return float(np.log10(limits[0])), float(np.log10(limits[1]))
+    positive = values[np.isfinite(values) & (values > 0)]
+    if not positive.size:
+        return -1.0, 0.0
+    low, high = np.log10(positive.min()), np.log10(positive.max())
+    return float(low), float(max(high, low + 0.1))
+
+
+def _logs(values: Values) -> Values:
+    usable = np.isfinite(values) & (values > 0)
+    return np.where(usable, np.log10(np.where(usable, values, 1)), np.nan)
+
+
+def _field(values: Values, low: float, high: float, about: Metric, theme: Theme) -> go.Heatmap:
+    step = max(1, round((high - low) / 5))
+    decades = [e for e in range(int(np.ceil(low)), int(np.floor(high)) + 1) if e % step == 0]
+    ticks = {float(e): power_of_ten(e) for e in decades} if len(decades) > 1 else {}
+    ticks = ticks or {end: sci(float(10**end)) for end in (low, high)}
+    return go.Heatmap(
+        z=_logs(values),
+        zmin=low,
+        zmax=high,
+        colorscale=list(CIVIDIS),
+        hoverinfo="skip",
+        xgap=1 if values.shape[1] <= 64 else 0,
+        ygap=1 if len(values) <= 64 else 0,
+        colorbar={
+            "title": {"text": about.symbol, "side": "right", "font": {"size": 14, "color": theme.soft}},
+            "tickvals": list(ticks),
+            "ticktext": list(ticks.values()),
+            "tickfont": {"size": 13, "color": theme.soft},
+            "thickness": 14,
+            "outlinewidth": 0,
+            "len": 1,
+            "xpad": 8,
+            "ypad": 0,
+        },
+    )
+
+
+def _add_glyphs(
+    figure: go.Figure, values: Values, low: float, high: float, first_layer: int, theme: Theme
+) -> list[str]:
+    """A mark, besides the colour, on every cell the scale cannot tell; returns sentences that count them."""
+    logs = _logs(values)
+    unpatched = np.zeros(values.shape, bool)
+    if first_layer and np.isnan(values[:first_layer]).all():
+        unpatched[:first_layer] = True
+        _name_band(figure, first_layer, values.shape[1], theme)
+    past = (logs < low - SLACK) | (logs > high + SLACK) | np.isinf(values)
+    kinds = (
+        ("exactly 0", "circle-open", values == 0, "○"),
+        ("past the scale", "x-thin-open", past, "✕"),
+        ("not measured", "line-ew-open", np.isnan(values) & ~unpatched, "–"),
+    )
+    ground = np.where(
+        np.isnan(logs), theme.ink, np.where(logs > (low + high) / 2, DARK.background, LIGHT.background)
+    )
+    sentences = []
+    for name, symbol, cells, glyph in kinds:
+        if not cells.any():
+            continue
+        layers, steps = np.nonzero(cells)
+        trace = go.Scatter if len(layers) <= MANY_CELLS else go.Scattergl
+        figure.add_trace(
+            trace(
+                x=steps,
+                y=layers,
+                name=name,
+                mode="markers",
+                marker={"symbol": symbol, "size": 8, "color": ground[cells].tolist(), "line": {"width": 1.6}},
+                hoverinfo="skip",
+                showlegend=False,
+                meta="glyph",
+            )
+        )
+        count = len(layers)
+        sentences.append(f"{glyph} {counted(count, 'cell')} {'is' if count == 1 else 'are'} {name}.")
+    return sentences
+
+
+def _name_band(figure: go.Figure, first_layer: int, steps: int, theme: Theme) -> None:
+    which = "layer 0 is" if first_layer == 1 else f"layers 0 to {first_layer - 1} are"
+    figure.add_annotation(
+        text=f"{which} not patched",
+        x=(steps - 1) / 2,
+        y=(first_layer - 1) / 2,
+        showarrow=False,
+        font={"size": 13, "color": theme.soft},
+    )
+
+
+def _overlay(values: Values, texts: list[str], about: Metric) -> go.Scatter | go.Scattergl:
+    layers, steps = (index.ravel() for index in np.indices(values.shape))
+    shown = [plain(text) for text in texts]
+    numbers = column(values.astype(np.float32).ravel())
+    data: list[list[Any]] = [
+        [
+            int(s),
+            int(y),
+            None if v is None else float(v),
+            shown[s],
+            "not measured" if v is None else sci(float(v)),
+        ]
+        for s, y, v in zip(steps, layers, numbers, strict=True)
+    ]
+    trace = go.Scatter if values.size <= MANY_CELLS else go.Scattergl
+    return trace(
+        x=steps,
+        y=layers,
+        name="cells",
+        mode="markers",
+        marker={"symbol": "square", "size": 14, "opacity": 0},
+        customdata=data,
+        hovertemplate="layer %{customdata[1]}, token %{customdata[0]} “%{customdata[3]}”<br>"
+        f"{about.symbol} = %{{customdata[4]}}<extra></extra>",
+        showlegend=False,
+        meta="cells",
+    )
+
+
+def _outline(figure: go.Figure, selected: tuple[int, int], theme: Theme) -> None:
+    step, layer = selected
+    for colour, width in ((theme.background, 5), (theme.ink, 2.5)):
+        figure.add_shape(
+            type="rect", x0=step - 0.5, x1=step + 0.5, y0=layer - 0.5, y1=layer + 0.5,
+            line={"color": colour, "width": width}, fillcolor="rgba(0,0,0,0)",
+        )  # fmt: skip
+
+
+def _axes(figure: go.Figure, run: Run, variant: int, texts: list[str]) -> None:
+    n = len(texts)
+    match, tie = run.series("match", variant), run.series("tie", variant)
+    marks = ["" if match[k] else "≈ " if tie[k] else "✗ " for k in range(n)]
+    wanted = (
+        sorted({*some_ticks(n), *(k for k in range(n) if marks[k] == "✗ ")}) if n <= 64 else some_ticks(n)
+    )
+    figure.update_xaxes(
+        tickvals=wanted,
+        ticktext=[marks[k] + plain(texts[k], TICK_CHARACTERS) for k in wanted],
+        tickangle=-60 if n > 6 else 0,
+        range=[-0.5, n - 0.5],
+        showgrid=False,
+    )
+    layers = run.model.n_layers
+    rows = some_ticks(layers, 10)
+    figure.update_yaxes(
+        tickvals=rows, ticktext=[str(r) for r in rows], range=[-0.5, layers - 0.5], showgrid=False
+    )
+    figure.update_layout(hoverdistance=30)
+
+
+def _alt(values: Values, about: Metric, name: str, texts: list[str]) -> str:
+    size = f"{counted(len(values), 'layer')} by {counted(len(texts), 'token')}"
+    finite = np.where(np.isfinite(values), values, np.nan)
+    if np.isnan(finite).all():
+        return f"{about.title} of {name} over {size}: not measured."
+    find = np.nanargmin if about.small_is_bad else np.nanargmax
+    layer, step = np.unravel_index(int(find(finite)), finite.shape)
+    low, high = sci(float(np.nanmin(finite))), sci(float(np.nanmax(finite)))
+    extreme = "smallest" if about.small_is_bad else "largest"
+    return (
+        f"{about.title} ({about.symbol}) of {name} over {size}, logarithmic, from {low} to {high};"
+        f" {extreme} in layer {layer} at token {step} {quoted(texts[step])}."
+    )

@@ -1,0 +1,282 @@
+"""Three line charts of a run: largest logit gap, total-variation distance, patch over scale vector."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import plotly.graph_objects as go
+from numpy.typing import NDArray
+
+from ctxviz.figures.card import FigureCard, Table, blank, column, join, new_texts, note
+from ctxviz.figures.palette import LIGHT, NOISE_DASH, UNPATCHED_DASH, Theme, label, variant_style
+from ctxviz.figures.text import counted, plain, quoted, sci
+from ctxviz.run import Run
+
+HEIGHT: Final = 300
+ZERO_ROW: Final = 0.6
+"""Decades below the smallest power of ten shown at which exact zeros are drawn."""
+MARKERS_SHOWN: Final = 14
+
+Values = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class _Chart:
+    title: str
+    axis: str
+    meaning: str
+    column: str
+    values: Callable[[Run, int], Values]
+    noise: str | None
+    unpatched: str | None
+
+
+def _metric(name: str) -> Callable[[Run, int], Values]:
+    return lambda run, variant: run.series(name, variant)
+
+
+def largest_scale_ratio(run: Run, variant: int) -> Values:
+    """||dm||/||m|| of a variant, largest over its patched layers, [steps]; NaN where no layer is patched."""
+    table = run.field("scale_ratio", variant)
+    return np.fmax.reduce(table, axis=0).astype(np.float64)
+
+
+_LOGIT_GAP = _Chart(
+    "Largest logit gap",
+    "max |Δ logit|",
+    "The largest difference between a logit with the context and the same logit of the patched model"
+    " without it; lower is closer.",
+    "logit_linf",
+    _metric("logit_linf"),
+    "noise_floor_linf",
+    None,
+)
+_TVD = _Chart(
+    "Total-variation distance",
+    "TVD",
+    "Half the summed difference of the two next-token distributions: 0 is the same, 1 is disjoint.",
+    "tvd",
+    _metric("tvd"),
+    "noise_floor_tvd",
+    "unpatched_tvd",
+)
+_PATCH = _Chart(
+    "Patch over scale vector",
+    "‖Δm‖ / ‖m‖",
+    "The change of the post-MLP scale vector beside the vector itself, in its largest layer; above 1"
+    " the patch outweighs the weights.",
+    "scale_ratio",
+    largest_scale_ratio,
+    None,
+    None,
+)
+
+
+def logit_gap_lines(run: Run, theme: Theme = LIGHT, *, legend: bool = True) -> FigureCard:
+    """Largest logit gap against the token, one trace per variant, with the noise floor."""
+    return _lines(run, _LOGIT_GAP, theme, legend)
+
+
+def tvd_lines(run: Run, theme: Theme = LIGHT, *, legend: bool = True) -> FigureCard:
+    """Total-variation distance against the token, with the noise floor and the unpatched model."""
+    return _lines(run, _TVD, theme, legend)
+
+
+def patch_lines(run: Run, theme: Theme = LIGHT, *, legend: bool = True) -> FigureCard:
+    """||dm||/||m||, largest over layers, against the token."""
+    return _lines(run, _PATCH, theme, legend)
+
+
+def _lines(run: Run, chart: _Chart, theme: Theme, legend: bool) -> FigureCard:
+    n = len(run)
+    figure = blank(theme, height=HEIGHT + (60 if legend else 0), x_title="token", y_title=chart.axis)
+    names = [label(v, run.variants) for v in run.variants]
+    if n == 0:
+        return FigureCard(
+            note(figure, theme, "no token yet"), chart.title, chart.meaning, "No token yet.", {}
+        )
+    texts = new_texts(run, n)
+    series = {name: chart.values(run, i)[:n] for i, name in enumerate(names)}
+    references = _references(run, chart, n)
+    floor = _zero_row([*series.values(), *references.values()])
+    shown = [plain(text) for text in texts]
+    for i, (name, values) in enumerate(series.items()):
+        figure.add_trace(_variant_trace(run, i, name, values, floor, shown, chart.axis))
+    for name, values in references.items():
+        figure.add_trace(_reference_trace(name, values, floor, theme))
+    _add_marks(figure, run, series, floor, theme)
+    _add_zeros(figure, {**series, **references}, floor, theme)
+    _finish(figure, [*series.values(), *references.values()], floor, n, legend)
+    table: Table = {"step": list(range(n)), "token": list(texts)}
+    table |= {f"{chart.column} {name}": column(values) for name, values in series.items()}
+    table |= {name: column(values) for name, values in references.items()}
+    return FigureCard(figure, chart.title, _caption(run, chart, series, n), _alt(chart, series, texts), table)
+
+
+def _references(run: Run, chart: _Chart, n: int) -> dict[str, Values]:
+    """The reference lines that were measured at all, by name."""
+    kinds = (("noise floor", chart.noise), ("no patch", chart.unpatched))
+    found = {
+        f"{kind} {dtype}": run.reference(metric, dtype)[:n]
+        for kind, metric in kinds
+        if metric is not None
+        for dtype in run.dtypes
+    }
+    return {name: values for name, values in found.items() if np.isfinite(values).any()}
+
+
+def _zero_row(columns: list[Values]) -> float:
+    """Where exact zeros are drawn: a stated row below everything that has a logarithm."""
+    values = np.concatenate(columns)
+    positive = values[np.isfinite(values) & (values > 0)]
+    lowest = np.floor(np.log10(positive.min())) if positive.size else -8
+    return float(10 ** (lowest - ZERO_ROW))
+
+
+def _drawn(values: Values, floor: float) -> Values:
+    return np.where(values == 0, floor, np.where(np.isfinite(values), values, np.nan))
+
+
+def _variant_trace(
+    run: Run, index: int, name: str, values: Values, floor: float, shown: list[str], axis: str
+) -> go.Scatter:
+    style = variant_style(run.variants[index], index)
+    return go.Scatter(
+        x=np.arange(len(values)),
+        y=_drawn(values, floor),
+        name=name,
+        mode="lines+markers",
+        line={"color": style.color, "dash": style.dash, "width": 2.2},
+        marker={"symbol": style.symbol, "size": 7, "color": style.color, "maxdisplayed": MARKERS_SHOWN},
+        customdata=[[text, sci(value)] for text, value in zip(shown, values.tolist(), strict=True)],
+        hovertemplate=f"<b>{name}</b><br>token %{{x}} “%{{customdata[0]}}”<br>{axis} %{{customdata[1]}}"
+        "<extra></extra>",
+        meta="variant",
+    )
+
+
+def _reference_trace(name: str, values: Values, floor: float, theme: Theme) -> go.Scatter:
+    noise = name.startswith("noise")
+    return go.Scatter(
+        x=np.arange(len(values)),
+        y=_drawn(values, floor),
+        name=name,
+        mode="lines",
+        connectgaps=True,
+        line={"color": theme.soft, "dash": NOISE_DASH if noise else UNPATCHED_DASH, "width": 2},
+        customdata=[sci(value) for value in values.tolist()],
+        hovertemplate=f"{name}<br>token %{{x}}: %{{customdata}}<extra></extra>",
+        meta="reference",
+    )
+
+
+def _add_marks(figure: go.Figure, run: Run, series: dict[str, Values], floor: float, theme: Theme) -> None:
+    """A cross where a variant said another token, an approximate sign where that was a tie."""
+    marks = (("differs", "✗", "middle center"), ("tie", "≈", "top center"))
+    for kind, glyph, place in marks:
+        xs, ys = [], []
+        for i, values in enumerate(series.values()):
+            tie, match = run.series("tie", i)[: len(values)], run.series("match", i)[: len(values)]
+            hit = np.flatnonzero((match == 0) & ((tie == 1) == (kind == "tie")) & np.isfinite(values))
+            xs.extend(hit.tolist())
+            ys.extend(_drawn(values, floor)[hit].tolist())
+        if xs:
+            figure.add_trace(
+                go.Scatter(
+                    x=xs,
+                    y=ys,
+                    name=kind,
+                    mode="text",
+                    text=[f"<b>{glyph}</b>"] * len(xs),
+                    textposition=place,
+                    textfont={"size": 20, "color": theme.ink},
+                    cliponaxis=False,
+                    hoverinfo="skip",
+                    showlegend=False,
+                    meta=kind,
+                )
+            )
+
+
+def _add_zeros(figure: go.Figure, columns: dict[str, Values], floor: float, theme: Theme) -> None:
+    xs = np.concatenate([np.flatnonzero(values == 0) for values in columns.values()])
+    if not len(xs):
+        return
+    figure.add_hline(y=floor, line={"color": theme.line, "width": 1, "dash": "dot"})
+    figure.add_annotation(
+        text="exactly 0", xref="paper", x=1, y=np.log10(floor), xanchor="right", yanchor="bottom",
+        showarrow=False, font={"size": 12, "color": theme.soft},
+    )  # fmt: skip
+    figure.add_trace(
+        go.Scatter(
+            x=xs,
+            y=np.full(len(xs), floor),
+            name="exactly 0",
+            mode="markers",
+            marker={"symbol": "line-ew-open", "size": 13, "color": theme.ink, "line": {"width": 2}},
+            hoverinfo="skip",
+            showlegend=False,
+            meta="zero",
+        )
+    )
+
+
+def _finish(figure: go.Figure, columns: list[Values], floor: float, n: int, legend: bool) -> None:
+    values = np.concatenate(columns)
+    positive = values[np.isfinite(values) & (values > 0)]
+    low = np.log10(floor) - 0.3 if (values == 0).any() else np.log10(positive.min(initial=1e-1)) - 0.3
+    high = max(np.log10(positive.max(initial=floor)) + 0.5, low + 1)
+    figure.update_yaxes(
+        type="log",
+        range=[low, high],
+        exponentformat="power",
+        nticks=7,
+        tickfont_size=11,
+        minorloglabels="none",
+    )
+    figure.update_xaxes(range=[-0.5, max(n, 2) - 0.5], nticks=8, tickformat="d")
+    figure.update_layout(
+        showlegend=legend,
+        legend={"orientation": "h", "x": 0, "y": -0.26, "yanchor": "top", "xanchor": "left"},
+    )
+
+
+def _caption(run: Run, chart: _Chart, series: dict[str, Values], n: int) -> str:
+    zeros = sum(int((values == 0).sum()) for values in series.values())
+    gaps = sum(int((~np.isfinite(values)).sum()) for values in series.values())
+    match = np.stack([run.series("match", i)[:n] for i in range(len(series))])
+    tie = np.stack([run.series("tie", i)[:n] for i in range(len(series))])
+    marks = [
+        "✗ marks another token" if ((match == 0) & (tie == 0)).any() else "",
+        "≈ a tie inside the noise floor" if (tie == 1).any() else "",
+    ]
+    one = len(series) == 1
+    return join(
+        [
+            chart.meaning,
+            f"{_are(zeros, 'token' if one else 'value')} exactly 0." if zeros else "",
+            f"{_are(gaps, 'value')} missing or not finite and left out." if gaps else "",
+            ", ".join(mark for mark in marks if mark).capitalize() + "." if any(marks) else "",
+        ]
+    )
+
+
+def _are(n: int, noun: str) -> str:
+    return f"{counted(n, noun)} {'is' if n == 1 else 'are'}"
+
+
+def _alt(chart: _Chart, series: dict[str, Values], texts: list[str]) -> str:
+    kinds = counted(len(series), "variant")
+    parts = [f"{chart.title} ({chart.axis}) of {kinds} over {counted(len(texts), 'token')}, logarithmic."]
+    for name, values in series.items():
+        finite = np.where(np.isfinite(values), values, np.nan)
+        if np.isnan(finite).all():
+            parts.append(f"{name}: not measured.")
+            continue
+        worst = int(np.nanargmax(finite))
+        low, high = sci(float(np.nanmin(finite))), sci(float(finite[worst]))
+        parts.append(f"{name}: from {low} to {high}, largest at token {worst} {quoted(texts[worst])}.")
+    return " ".join(parts)

@@ -1,0 +1,111 @@
+"""The most probable next tokens of both models, side by side."""
+
+from __future__ import annotations
+
+import numpy as np
+import plotly.graph_objects as go
+
+from ctxviz.figures.card import FigureCard, blank, join
+from ctxviz.figures.palette import LIGHT, Theme, label, variant_style
+from ctxviz.figures.text import counted, plain, quoted, sci
+from ctxviz.records import TopTokens
+from ctxviz.run import Run
+
+
+def tops(run: Run, step: int, variant: int, theme: Theme = LIGHT) -> FigureCard:
+    """Probabilities of both models' most probable tokens at one step, best of the context model first."""
+    chosen = run.variants[variant]
+    context, patched = run.baseline(step, chosen.dtype).top, run.top(step, variant)
+    ours, theirs = _by_id(context), _by_id(patched)
+    texts = {int(i): t for top in (context, patched) for i, t in zip(top.ids, top.texts, strict=True)}
+    ids = sorted(texts, key=lambda i: (-ours.get(i, -1.0), -theirs.get(i, -1.0)))
+    figure = blank(theme, height=90 + 44 * len(ids), x_title="probability of the next token", y_title="")
+    name = label(chosen, run.variants)
+    shown = [plain(texts[i]) for i in ids]
+    colour = variant_style(chosen, variant).color
+    figure.add_trace(_bars("with context", ids, ours, shown, theme.soft, theme, ""))
+    figure.add_trace(_bars(f"patched, {name}", ids, theirs, shown, colour, theme, "/"))
+    figure.update_yaxes(
+        tickvals=list(range(len(ids))),
+        ticktext=shown,
+        range=[len(ids) - 0.5, -0.5],
+        showgrid=False,
+        tickfont={"size": 15, "color": theme.ink},
+    )
+    figure.update_xaxes(range=[0, 1.12], tickvals=[0, 0.25, 0.5, 0.75, 1], showgrid=True)
+    figure.update_layout(
+        barmode="group",
+        bargap=0.3,
+        bargroupgap=0.05,
+        legend={
+            "orientation": "h",
+            "x": 0,
+            "y": 1.02,
+            "xanchor": "left",
+            "yanchor": "bottom",
+            "traceorder": "normal",
+        },
+    )
+    absent = sum((i not in ours) + (i not in theirs) for i in ids)
+    caption = join(
+        [
+            "What each model would say next; bars of equal length mean that the patch carries the context.",
+            f"{counted(absent, 'bar')} {'is' if absent == 1 else 'are'} missing: the token is not among that"
+            " model's most probable."
+            if absent
+            else "",
+        ]
+    )
+    table = {
+        "token_id": ids,
+        "token": [texts[i] for i in ids],
+        "with_context": [ours.get(i) for i in ids],
+        "patched": [theirs.get(i) for i in ids],
+    }
+    title = f"Most probable next tokens at token {step}"
+    return FigureCard(figure, title, caption, _alt(title, context, patched, name), table)
+
+
+def _by_id(top: TopTokens) -> dict[int, float]:
+    return {int(i): float(p) for i, p in zip(top.ids, top.probabilities, strict=True)}
+
+
+def _bars(
+    name: str,
+    ids: list[int],
+    found: dict[int, float],
+    shown: list[str],
+    colour: str,
+    theme: Theme,
+    pattern: str,
+) -> go.Bar:
+    values = [found.get(i) for i in ids]
+    return go.Bar(
+        x=values,
+        y=np.arange(len(ids)),
+        orientation="h",
+        name=name,
+        marker={
+            "color": colour,
+            "pattern": {"shape": pattern, "size": 7, "solidity": 0.25, "fgcolor": theme.background},
+        },
+        text=["not in its list" if v is None else sci(v) for v in values],
+        textposition="outside",
+        textangle=0,
+        textfont={"size": 13, "color": theme.ink},
+        cliponaxis=False,
+        customdata=[
+            [text, "not in its list" if v is None else f"{v:.6g}"]
+            for text, v in zip(shown, values, strict=True)
+        ],
+        hovertemplate=f"{name}<br>“%{{customdata[0]}}” %{{customdata[1]}}<extra></extra>",
+    )
+
+
+def _alt(title: str, context: TopTokens, patched: TopTokens, name: str) -> str:
+    return f"{title}. With context: {_spoken(context)}. Patched, {name}: {_spoken(patched)}."
+
+
+def _spoken(top: TopTokens) -> str:
+    pairs = zip(top.texts, top.probabilities.tolist(), strict=True)
+    return ", ".join(f"{quoted(text)} {sci(p)}" for text, p in pairs)

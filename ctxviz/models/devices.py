@@ -1,0 +1,98 @@
+"""Which processor computes, and whether it computes what the CPU computes."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import torch
+
+from ctxviz.errors import SettingsError
+from ctxviz.records import DTYPES
+
+_SELF_TEST_TOLERANCE = 1e-3
+"""Of logits of order 1 after two layers in float32: rounding gives about 1e-6, TF32 or a broken kernel more."""
+
+
+def choose(device: str) -> torch.device:
+    """``auto`` (CUDA, then MPS, then CPU), or a device by name, such as ``cpu``, ``cuda``, ``cuda:1``, ``mps``.
+
+    Raises:
+        SettingsError: the name means nothing, or this machine has no such device.
+    """
+    if device == "auto":
+        kind = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+        return torch.device(kind)
+    try:
+        chosen = torch.device(device)
+    except (RuntimeError, TypeError, ValueError):
+        chosen = None
+    if (
+        chosen is None
+        or chosen.type not in ("cpu", "cuda", "mps")
+        or (chosen.type != "cuda" and chosen.index)
+    ):
+        raise SettingsError(f"Unknown device {str(device)[:40]!r}; choose auto, cpu, cuda, cuda:N, or mps.")
+    if chosen.type == "cuda" and (chosen.index or 0) >= torch.cuda.device_count():
+        raise SettingsError(f"This machine has no device {str(device)[:40]}; choose cpu or auto.")
+    if chosen.type == "mps" and not torch.backends.mps.is_available():
+        raise SettingsError("This machine has no device mps; choose cpu or auto.")
+    return chosen
+
+
+def check_dtype(dtype: str, device: torch.device) -> torch.dtype:
+    """The torch dtype of a name.
+
+    Raises:
+        SettingsError: unknown, or not available on the device.
+    """
+    if dtype not in DTYPES:
+        raise SettingsError(f"Unknown dtype {str(dtype)[:40]!r}; choose from {', '.join(DTYPES)}.")
+    if dtype == "float64" and device.type == "mps":
+        raise SettingsError("The mps device has no float64; choose float32, or the cpu device.")
+    return getattr(torch, dtype)
+
+
+@cache
+def self_test(device: torch.device) -> str | None:
+    """Run a tiny random Gemma 3 on the CPU and on the device, once per process and device.
+
+    Returns:
+        None where they agree, else the warning to show.
+    """
+    if device.type == "cpu":
+        return None
+    from transformers import Gemma3ForCausalLM, Gemma3TextConfig
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = Gemma3ForCausalLM(
+            Gemma3TextConfig(
+                vocab_size=64,
+                hidden_size=64,
+                intermediate_size=128,
+                num_hidden_layers=2,
+                num_attention_heads=4,
+                num_key_value_heads=2,
+                head_dim=16,
+                query_pre_attn_scalar=16,
+                sliding_window=4,
+                layer_types=["sliding_attention", "full_attention"],
+            )
+        ).eval()
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.normal_(std=0.3)
+    ids = torch.arange(3, 19)[None]
+    try:
+        with torch.no_grad():
+            expected = model(input_ids=ids, use_cache=False).logits
+            found = model.to(device)(input_ids=ids.to(device), use_cache=False).logits.cpu()
+    except RuntimeError as error:
+        return f"The device {device} failed a small test ({str(error).splitlines()[0][:120]}); use the cpu device."
+    gap = float((found - expected).abs().max() / expected.abs().max())
+    if gap <= _SELF_TEST_TOLERANCE:
+        return None
+    return (
+        f"The device {device} disagrees with the CPU on a small test (relative gap {gap:.1e}); "
+        "its numbers may be wrong, so compare with the cpu device."
+    )

@@ -1,0 +1,143 @@
+"""Fetching a model from the Hugging Face Hub, and saying plainly why it cannot be had."""
+
+from __future__ import annotations
+
+import errno
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from ctxviz.errors import ModelAccessError, ModelError
+from ctxviz.models.folders import read_configuration
+from ctxviz.models.progress import Progress
+from ctxviz.models.quiet import quiet_transformers
+from ctxviz.models.sources import reason
+
+_SMALL: Final = ("*.json", "*.jinja", "tokenizer.model")
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+
+
+def fetch(hub_id: str, progress: Progress) -> tuple[Path, str | None]:
+    """Download a model's safetensors, configuration and tokenizer, or find them downloaded.
+
+    The small files come first, so that an unsupported model is told before its weights are fetched.
+
+    Returns:
+        Its folder, and the commit it is.
+
+    Raises:
+        ModelAccessError: no token, licence not granted, no network, or no such repository.
+        ModelError: an unsupported model, or no space left.
+    """
+    progress(f"looking for {hub_id} on the Hugging Face Hub", None)
+    with _explained(hub_id):
+        folder = _snapshot(hub_id, None, _SMALL, None)
+    read_configuration(folder)
+    commit = folder.name if _COMMIT.fullmatch(folder.name) else None
+    with _explained(hub_id):
+        folder = _snapshot(hub_id, commit, (*_SMALL, "*.safetensors"), progress)
+    return folder, commit
+
+
+def _snapshot(
+    hub_id: str, revision: str | None, patterns: tuple[str, ...], progress: Progress | None
+) -> Path:
+    with quiet_transformers():
+        import huggingface_hub
+
+        return Path(
+            huggingface_hub.snapshot_download(
+                hub_id, revision=revision, allow_patterns=list(patterns), tqdm_class=_reporter(progress)
+            )
+        )
+
+
+def is_downloaded(hub_id: str) -> bool:
+    """Whether a model's configuration and weights are in the Hub's cache; touches no network."""
+    import huggingface_hub
+
+    names = ("model.safetensors", "model.safetensors.index.json")
+    found = [huggingface_hub.try_to_load_from_cache(hub_id, name) for name in ("config.json", *names)]
+    return isinstance(found[0], str) and any(isinstance(f, str) for f in found[1:])
+
+
+def _reporter(progress: Progress | None) -> type:
+    """A class like tqdm that tells the byte bar's progress to us and prints nothing."""
+    from tqdm import tqdm
+
+    class Reporter(tqdm):
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            kwargs.pop("name", None)
+            kwargs["disable"] = False
+            self._bytes = kwargs.get("unit") == "B"
+            super().__init__(*args, **kwargs)
+
+        def display(self, *args: Any, **kwargs: Any) -> None:
+            if progress is not None and self._bytes and self.total:
+                progress("downloading the model", min(1.0, self.n / self.total))
+
+    return Reporter
+
+
+@contextmanager
+def _explained(hub_id: str) -> Iterator[None]:
+    from huggingface_hub import errors
+
+    page = f"https://huggingface.co/{hub_id}"
+    try:
+        yield
+    except (errors.GatedRepoError, errors.LocalTokenNotFoundError) as error:
+        raise ModelAccessError(_gated(hub_id, page, error)) from error
+    except errors.RepositoryNotFoundError as error:
+        raise ModelAccessError(
+            f"There is no model {hub_id} on the Hugging Face Hub that you may see; check its name at {page}, "
+            "or log in with `hf auth login` if it is private."
+        ) from error
+    except errors.HFValidationError as error:
+        raise ModelError(f"{hub_id!r} is not a name the Hub can have ({reason(error)}); check it.") from error
+    except errors.HfHubHTTPError as error:
+        raise ModelAccessError(
+            f"The Hugging Face Hub answered with an error for {hub_id} ({reason(error)}); try again later, "
+            "or name a local folder."
+        ) from error
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise ModelError(
+                f"There is no space left to download {hub_id}; free some, or set HF_HOME to another folder."
+            ) from error
+        raise ModelAccessError(_no_network(hub_id)) from error
+    except Exception as error:
+        if not _is_network(error):
+            raise
+        raise ModelAccessError(_no_network(hub_id)) from error
+
+
+def _gated(hub_id: str, page: str, error: Exception) -> str:
+    import huggingface_hub
+
+    response = getattr(error, "response", None)
+    refused = getattr(response, "status_code", None) == 403
+    if refused and huggingface_hub.get_token() is not None:
+        return f"The licence of {hub_id} is not granted to your account yet; accept it at {page}, and load it again."
+    return (
+        f"{hub_id} needs a Hugging Face token, and there is none that is accepted; log in with `hf auth login` "
+        f"(a token comes from https://huggingface.co/settings/tokens), after accepting the licence at {page}."
+    )
+
+
+def _no_network(hub_id: str) -> str:
+    return (
+        f"The Hugging Face Hub cannot be reached, and {hub_id} is not on this machine; check the network, "
+        "or name a local folder or .gguf file."
+    )
+
+
+def _is_network(error: BaseException) -> bool:
+    # The Hub client's HTTP library changes its name between versions; its errors share these class names.
+    from huggingface_hub import errors
+
+    names = {cls.__name__ for cls in type(error).__mro__}
+    known = (errors.OfflineModeIsEnabled, errors.RevisionResolutionError, ConnectionError, TimeoutError)
+    return isinstance(error, known) or bool(names & {"TransportError", "RequestError"})

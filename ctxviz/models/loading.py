@@ -1,0 +1,241 @@
+"""Loading a model, once per dtype, and what the rest of the program may ask of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from threading import RLock
+from typing import Any, Final
+
+import torch
+
+from ctxviz import __version__
+from ctxviz.errors import CtxvizError, MemoryRefusedError, ModelError, SettingsError
+from ctxviz.models import devices, memory
+from ctxviz.models.architectures import Architecture, for_config
+from ctxviz.models.folders import FolderFacts, inspect
+from ctxviz.models.preparing import ReadyModel, estimate, prepare
+from ctxviz.models.progress import Progress, silent
+from ctxviz.models.quiet import quiet_transformers
+from ctxviz.models.sources import reason, resolve, show
+from ctxviz.records import ModelIdentity
+
+MAX_THREADS: Final = 1024
+_LOADING = RLock()
+"""One load at a time in this process: two at once would need twice the room that was checked."""
+
+
+def load_model(
+    reference: str,
+    *,
+    dtypes: Sequence[str] = ("float32",),
+    device: str = "auto",
+    progress: Progress | None = None,
+    threads: int | None = None,
+) -> LoadedModel:
+    """Load a model by catalogue key, Hub id ``org/name``, folder, or GGUF file.
+
+    The first load of a packaged or GGUF model converts it into the cache. Other dtypes can be had later with
+    :meth:`LoadedModel.in_dtype`. ``threads`` sets torch's CPU threads for the whole process.
+
+    Raises:
+        ModelError: unknown, broken, unsafe or unsupported model; a full or unwritable cache folder.
+        ModelAccessError: a Hub model that cannot be fetched.
+        MemoryRefusedError: it would not fit.
+        SettingsError: unknown dtype, device, or number of threads.
+    """
+    progress = progress or silent
+    chosen = devices.choose(device)
+    for dtype in dtypes:
+        devices.check_dtype(dtype, chosen)
+    if threads is not None:
+        if not 1 <= threads <= MAX_THREADS:
+            raise SettingsError(f"{threads} threads cannot be used; choose 1 to {MAX_THREADS}.")
+        torch.set_num_threads(threads)
+    with _LOADING:
+        source = resolve(reference)
+        if source.entry is not None:
+            # Before a download or conversion that would be in vain.
+            memory.refuse_unless(estimate(reference, dtypes, chosen.type), dtypes)
+        ready = prepare(source, progress)
+        model = LoadedModel(ready, inspect(ready.folder), chosen, progress)
+        model.require_memory(dtypes)
+        for dtype in dtypes:
+            model.in_dtype(dtype, progress)
+    return model
+
+
+class LoadedModel:
+    """A model on a device: its tokenizer, and stock transformers modules in the dtypes asked for so far.
+
+    Parameters are never written by anyone: they carry no gradient, and the modules are in eval mode.
+    """
+
+    def __init__(
+        self, ready: ReadyModel, facts: FolderFacts, device: torch.device, progress: Progress
+    ) -> None:
+        """Read configuration and tokenizer; weights are loaded by :meth:`in_dtype`."""
+        from transformers import AutoConfig, AutoTokenizer
+
+        self.device = device
+        self._ready = ready
+        self._facts = facts
+        self._models: dict[str, torch.nn.Module] = {}
+        self._closed = False
+        progress("reading the tokenizer", None)
+        with quiet_transformers(), _explaining(ready.folder):
+            config = AutoConfig.from_pretrained(ready.folder, local_files_only=True, trust_remote_code=False)
+            self.tokenizer: Any = AutoTokenizer.from_pretrained(
+                ready.folder, local_files_only=True, trust_remote_code=False
+            )
+        self.architecture: Architecture = for_config(config)
+        text = self.architecture.text_config_of(config)
+        self.window: int = text.max_position_embeddings
+        self.n_layers: int = text.num_hidden_layers
+        self.width: int = text.hidden_size
+        self.vocabulary: int = text.vocab_size
+        self.bos_id: int | None = self.tokenizer.bos_token_id
+        self.eos_ids: frozenset[int] = _eos_ids(ready.folder, text, self.tokenizer)
+        self.special_ids: frozenset[int] = frozenset(self.tokenizer.all_special_ids) | {
+            i for i, token in self.tokenizer.added_tokens_decoder.items() if token.special
+        }
+        warning = devices.self_test(device)
+        self.warnings: tuple[str, ...] = (warning,) if warning else ()
+
+    @property
+    def identity(self) -> ModelIdentity:
+        """Which weights, libraries, device and threads; part of every record made with this model."""
+        import numpy
+        import transformers
+
+        return ModelIdentity(
+            key=self._ready.key,
+            name=self._ready.title,
+            architecture=self.architecture.name,
+            n_layers=self.n_layers,
+            width=self.width,
+            vocabulary=self.vocabulary,
+            revision=self._ready.revision,
+            sha256=self._ready.sha256,
+            device=str(self.device),
+            threads=torch.get_num_threads(),
+            libraries=(
+                ("ctxviz", __version__),
+                ("torch", torch.__version__),
+                ("transformers", transformers.__version__),
+                ("numpy", numpy.__version__),
+            ),
+        )
+
+    @property
+    def dtypes(self) -> tuple[str, ...]:
+        """The dtypes loaded so far."""
+        return tuple(self._models)
+
+    def require_memory(self, dtypes: Sequence[str]) -> None:
+        """Refuse before loading what would not fit.
+
+        Raises:
+            MemoryRefusedError: naming need, free memory and a remedy.
+        """
+        missing = [d for d in dtypes if d not in self._models]
+        need = memory.need_of(self._facts.shape, missing)
+        memory.refuse_unless(memory.MemoryNeed(need, memory.free_bytes(self.device.type)), missing)
+
+    def in_dtype(self, name: str, progress: Progress | None = None) -> Any:
+        """The stock transformers model in a dtype, on the device; loaded on first use and then kept.
+
+        Raises:
+            SettingsError: unknown dtype, or not available on the device.
+            MemoryRefusedError: it would not fit.
+            ModelError: the weights are broken, or the model was closed.
+        """
+        dtype = devices.check_dtype(name, self.device)
+        with _LOADING:
+            if self._closed:
+                raise ModelError("This model was closed; load it again.")
+            if name not in self._models:
+                self.require_memory((name,))
+                (progress or silent)(f"reading the weights in {name}", None)
+                self._models[name] = _load_weights(self._ready.folder, dtype, self.device)
+                if name == "float16":
+                    self.warnings += (_FLOAT16_WARNING,)
+            return self._models[name]
+
+    def piece(self, token_id: int) -> str:
+        """A token as readable text; byte pieces stay ``<0xE2>``, an id outside the vocabulary is ``<id N>``."""
+        try:
+            piece = self.tokenizer.convert_ids_to_tokens(int(token_id))
+        except (OverflowError, IndexError, ValueError, TypeError):
+            piece = None
+        return f"<id {token_id}>" if piece is None else str(piece).replace("▁", " ")
+
+    def close(self) -> None:
+        """Let go of the weights; :meth:`in_dtype` then refuses."""
+        with _LOADING:
+            self._closed = True
+            self._models.clear()
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
+
+
+_FLOAT16_WARNING = (
+    "float16 holds numbers up to 65504 only: Gemma 3's activations can exceed that and become infinite; "
+    "prefer bfloat16."
+)
+
+
+def _load_weights(folder: Path, dtype: torch.dtype, device: torch.device) -> torch.nn.Module:
+    from transformers import AutoModelForCausalLM
+
+    with quiet_transformers(), _explaining(folder):
+        model, info = AutoModelForCausalLM.from_pretrained(
+            folder,
+            dtype=dtype,
+            local_files_only=True,
+            use_safetensors=True,
+            trust_remote_code=False,
+            # Named here since a config.json may name a kernel to be fetched.
+            attn_implementation="sdpa",
+            output_loading_info=True,
+        )
+    absent = sorted(info["missing_keys"]) + sorted(str(k) for k in info.get("mismatched_keys", ()))
+    if absent:
+        # transformers would fill these with random numbers.
+        raise ModelError(
+            f"The weights in {show(folder.name)} lack or misshape {len(absent)} parameters ({absent[0][:80]}); "
+            "download or export the model again."
+        )
+    return model.to(device).eval().requires_grad_(False)
+
+
+class _explaining:  # noqa: N801
+    """Turns whatever transformers raises into a sentence."""
+
+    def __init__(self, folder: Path) -> None:
+        self._name = folder.name
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if error is None or isinstance(error, CtxvizError) or not isinstance(error, Exception):
+            return
+        if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
+            raise MemoryRefusedError(
+                "There is not enough memory to load the model; choose a smaller dtype or model, or close other programs."
+            ) from error
+        raise ModelError(
+            f"The model in {show(self._name)} cannot be loaded ({reason(error)}); download or export it again."
+        ) from error
+
+
+def _eos_ids(folder: Path, text_config: Any, tokenizer: Any) -> frozenset[int]:
+    from ctxviz.models.folders import read_json
+
+    path = folder / "generation_config.json"
+    stated = [read_json(path).get("eos_token_id")] if os.path.exists(path) else []
+    stated += [text_config.eos_token_id, tokenizer.eos_token_id]
+    flat = [i for value in stated for i in (value if isinstance(value, list) else [value])]
+    return frozenset(i for i in flat if isinstance(i, int))

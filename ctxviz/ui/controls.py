@@ -1,0 +1,215 @@
+"""The settings in the sidebar and the prompt: widgets whose values make a ``Link``."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import streamlit as st
+
+from ctxviz.figures.text import readable
+from ctxviz.models.catalogue import CATALOGUE
+from ctxviz.records import ARITHMETICS, DTYPES, UPDATE_RULES, Fold
+from ctxviz.ui import messages
+from ctxviz.ui.components import Focus
+from ctxviz.ui.memory_line import memory_line
+from ctxviz.ui.presets import PRESETS
+from ctxviz.ui.url_state import MAX_TOKENS, Link, fits_in_link
+
+OTHER: Final = "other"
+_RULES: Final = {
+    "direct": "direct",
+    "stable": "stable",
+    "rescaled": "rescaled · derived",
+    "floored": "floored · derived",
+}
+_FOLDS: Final = {
+    "all": "everything but the current token",
+    "all-but-bos": "the same, but keep the start token",
+    "span": "a span of the prompt",
+}
+_RULES_HELP: Final = (
+    "How the output side is patched. direct divides by h and can blow up; stable solves a constrained least "
+    "squares first. rescaled and floored were derived for this program; floored keeps denominators above τ."
+)
+_ARITHMETIC_HELP: Final = (
+    "written: the patch is added to the weights and rounded, and the stock model runs on them. "
+    "factored: the patch runs beside the weights, the way a LoRA does."
+)
+_DTYPE_HELP: Final = "All precisions follow one history: what the highest of them writes with the context."
+
+
+def seed(link: Link) -> None:
+    """Put a link's values into the widgets; call before they are drawn."""
+    state = st.session_state
+    state.prompt = link.prompt
+    state.model = link.model if link.model in CATALOGUE else OTHER
+    state.other_model = "" if link.model in CATALOGUE else link.model
+    state.updates, state.arithmetics, state.dtypes = map(list, (link.updates, link.arithmetics, link.dtypes))
+    state.floor, state.first_layer, state.tokens = link.floor, link.first_layer, link.tokens
+    state.fold = link.fold.kind
+    span = link.fold if link.fold.kind == "span" else Fold("span", 1, 2)
+    state.fold_start, state.fold_last = span.start, span.end - 1
+
+
+def chosen(focus: Focus) -> Link:
+    """What the widgets say now, with what is looked at."""
+    state = st.session_state
+    return Link(
+        prompt=state.prompt,
+        model=chosen_model(),
+        updates=_in_order(state.updates, UPDATE_RULES),
+        floor=float(state.floor),
+        arithmetics=_in_order(state.arithmetics, ARITHMETICS),
+        dtypes=_in_order(state.dtypes, DTYPES),
+        first_layer=int(state.first_layer),
+        fold=_fold(),
+        tokens=int(state.tokens),
+        metric=focus.metric,
+        variant=focus.variant,
+        step=focus.step,
+        layer=focus.layer,
+    )
+
+
+def chosen_model() -> str:
+    """The reference of the model: a catalogue key, or what was typed."""
+    state = st.session_state
+    return state.other_model.strip() if state.model == OTHER else state.model
+
+
+def _in_order(values: list[str], known: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(value for value in known if value in values)
+
+
+def _fold() -> Fold:
+    state = st.session_state
+    if state.fold != "span":
+        return Fold(state.fold)
+    start, last = sorted((int(state.fold_start), int(state.fold_last)))
+    return Fold("span", start, last + 1)
+
+
+def draw_model() -> None:
+    """Which model, and whether it fits."""
+    st.selectbox(
+        "Model",
+        [*CATALOGUE, OTHER],
+        format_func=lambda key: "another: folder, file or Hub" if key == OTHER else _title(key),
+        key="model",
+        persist_state="session",
+    )
+    if st.session_state.model == OTHER:
+        st.text_input(
+            "Folder, .gguf file, or Hub id",
+            key="other_model",
+            max_chars=400,
+            placeholder="org/name or a path on this machine",
+            persist_state="session",
+        )
+    messages.hint(memory_line(chosen_model(), tuple(st.session_state.dtypes)), "memory")
+
+
+def _title(key: str) -> str:
+    entry = CATALOGUE[key]
+    return f"{entry.title} · {entry.n_layers} layers"
+
+
+def draw_rules() -> None:
+    """Update rules, precision and arithmetic; several of each at once."""
+    st.pills(
+        "Update rule",
+        UPDATE_RULES,
+        selection_mode="multi",
+        format_func=_RULES.__getitem__,
+        help=_RULES_HELP,
+        key="updates",
+        persist_state="session",
+    )
+    if "floored" in st.session_state.updates:
+        st.slider("Floor τ (RMS)", 0.01, 1.0, step=0.01, format="%.2f", key="floor", persist_state="session")
+    st.pills(
+        "Precision", DTYPES, selection_mode="multi", help=_DTYPE_HELP, key="dtypes", persist_state="session"
+    )
+    if "float16" in st.session_state.dtypes:
+        messages.tell(
+            "warning",
+            "float16 overflows above 65504, which Gemma 3's activations can exceed; bfloat16 is safer.",
+            "float16",
+        )
+    st.pills(
+        "Applied as",
+        ARITHMETICS,
+        selection_mode="multi",
+        help=_ARITHMETIC_HELP,
+        key="arithmetics",
+        persist_state="session",
+    )
+
+
+def draw_fold(tokens: tuple[str, ...] | None) -> bool:
+    """What is folded into weights; ``tokens`` are the prompt's own, if known. True if they are asked for."""
+    state = st.session_state
+    st.selectbox(
+        "Fold into weights",
+        list(_FOLDS),
+        format_func=_FOLDS.__getitem__,
+        key="fold",
+        persist_state="session",
+    )
+    if state.fold != "span":
+        return False
+    if tokens is None:
+        messages.hint(f"Tokens {state.fold_start} to {state.fold_last}; show the tokens to pick.", "span")
+        return st.button("Show the prompt's tokens", key="show_tokens")
+    # The query token, the last one, is always kept.
+    positions = list(range(max(1, len(tokens) - 1)))
+    state.fold_start, state.fold_last = (min(p, positions[-1]) for p in (state.fold_start, state.fold_last))
+    for label, key in (("From token", "fold_start"), ("Up to token", "fold_last")):
+        st.selectbox(
+            label,
+            positions,
+            format_func=lambda p: f"{p}  {readable(tokens[p])}",
+            key=key,
+            persist_state="session",
+        )
+    return False
+
+
+def draw_numbers() -> None:
+    """First patched layer, and how many tokens."""
+    entry = CATALOGUE.get(chosen_model())
+    last = entry.n_layers - 1 if entry else None
+    left, right = st.columns(2)
+    if last is not None:
+        st.session_state.first_layer = min(st.session_state.first_layer, last)
+    left.number_input(
+        "First layer",
+        min_value=0,
+        max_value=last,
+        step=1,
+        help="Layers before this one are left unpatched.",
+        key="first_layer",
+        persist_state="session",
+    )
+    right.number_input(
+        "Tokens", min_value=1, max_value=MAX_TOKENS, step=1, key="tokens", persist_state="session"
+    )
+
+
+def draw_prompt() -> None:
+    """The prompt, and examples that fill it."""
+    st.text_area("Prompt", key="prompt", height=82, label_visibility="collapsed", persist_state="session")
+    with st.container(horizontal=True, gap="small", key="presets"):
+        messages.hint("Examples:", "presets")
+        for k, preset in enumerate(PRESETS):
+            st.button(preset.title, key=f"preset{k}", type="tertiary", on_click=_use, args=(preset.prompt,))
+
+
+def _use(prompt: str) -> None:
+    st.session_state.prompt = prompt
+
+
+def draw_link_hint() -> None:
+    """Say so where a copied link would lack the prompt."""
+    if not fits_in_link(st.session_state.prompt):
+        messages.hint("This prompt is too long for a link; a copied address carries the rest.", "link")

@@ -1,0 +1,196 @@
+"""What is new in a view, as plain JSON values: the cost per token does not grow with the tokens before it.
+
+A browser says how many tokens and references it has, and of which run (``epoch``). It is sent the rest, and
+one column per new token of the heat map that it shows. Numbers are finite or None.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ctxviz.figures.heatmap import METRICS
+from ctxviz.figures.palette import as_json
+from ctxviz.figures.text import readable
+from ctxviz.run import REFERENCE_METRICS, Run
+from ctxviz.ui.views import View
+
+
+CODES_PER_DECADE: Final = 700
+"""float32 spans 10^-45 to 10^38.6, which fits int16; the rounding is 0.17 %."""
+MISSING: Final = -32768
+ZERO: Final = -32767
+INFINITE: Final = 32767
+
+PROMPT_ENDS: Final = 150
+"""Of a longer prompt, this many tokens at each end are sent."""
+_MATCH, _TIE = 1, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a browser has: so many tokens and references of the run with that epoch."""
+
+    tokens: int = 0
+    references: int = 0
+    epoch: int = 0
+
+
+def delta(view: View, held: Held, metric: str, variant: int) -> dict[str, Any]:
+    """Everything in a view that a browser lacks.
+
+    A browser that holds another run, or more than there is, is sent the whole run: ``from`` is then 0 and
+    ``run`` describes it. A ``variant`` that the run lacks becomes 0; ``metric`` must be one of METRICS.
+    """
+    now = view.snapshot()
+    run = now.run
+    answer: dict[str, Any] = {
+        "epoch": now.epoch,
+        "state": now.state,
+        "stage": now.stage,
+        "message": now.message,
+        "progress": _number(now.progress),
+    }
+    if run is None:
+        return answer | {"n": 0, "from": 0, "references": 0, "run": None}
+    n = len(run)
+    log = now.references.notice(run)
+    stale = held.epoch != now.epoch or held.tokens > n or held.references > len(log)
+    start, references = (0, 0) if stale else (held.tokens, held.references)
+    variant = variant if variant < len(run.variants) else 0
+    answer |= {"n": n, "from": start, "references": len(log)}
+    if stale or (start == 0 and n):
+        answer["run"] = describe(run)
+    if n > start:
+        answer["tokens"] = _tokens(run, start, n)
+        codes = _codes(run, metric, variant, start, n)
+        answer["field"] = {"metric": metric, "variant": variant, "codes": codes}
+    if references < len(log):
+        answer["referred"] = [_reference(run, *entry) for entry in dict.fromkeys(log[references:])]
+    if n and (n > start or references < len(log)):
+        answer["verdict"] = _verdict(run)
+    return answer
+
+
+def field(view: View, metric: str, variant: int) -> dict[str, Any]:
+    """One whole heat map; ``codes`` is int16 [tokens][layers], little-endian, in base64."""
+    now = view.snapshot()
+    run = now.run
+    n = 0 if run is None else len(run)
+    variant = variant if run is not None and variant < len(run.variants) else 0
+    codes = "" if run is None else _codes(run, metric, variant, 0, n)
+    return {"epoch": now.epoch, "n": n, "metric": metric, "variant": variant, "codes": codes}
+
+
+def values(run: Run, metric: str, variant: int, start: int, end: int) -> NDArray[np.float64]:
+    """A field of METRICS from step ``start`` to ``end``, [steps, n_layers]; NaN where there is no value."""
+    names = ("gate_ratio", "up_ratio", "down_ratio") if metric == "weight_ratio" else (metric,)
+    parts = [run.field(name, variant)[:, start:end] for name in names]
+    return np.fmax.reduce(parts).T.astype(np.float64)
+
+
+def quantise(numbers: NDArray[np.float64]) -> NDArray[np.int16]:
+    """log10 in steps of 1/CODES_PER_DECADE, with codes of their own for zero, infinite and missing values."""
+    positive = np.isfinite(numbers) & (numbers > 0)
+    logs = np.rint(np.log10(np.where(positive, numbers, 1.0)) * CODES_PER_DECADE)
+    codes = np.full(numbers.shape, MISSING, np.int16)
+    codes[positive] = np.clip(logs[positive], ZERO + 1, INFINITE - 1).astype(np.int16)
+    codes[numbers == 0] = ZERO
+    codes[np.isposinf(numbers)] = INFINITE
+    return codes
+
+
+def describe(run: Run) -> dict[str, Any]:
+    """What a browser needs to know once: variants, dtypes, layers, metrics, prompt."""
+    return {
+        "model": run.model.name,
+        "layers": run.model.n_layers,
+        "asked": run.settings.max_new_tokens,
+        "dtypes": list(run.dtypes),
+        "variant_dtypes": [run.dtypes.index(v.dtype) for v in run.variants],
+        "look": as_json(run.variants),
+        "metrics": {key: asdict(metric) for key, metric in METRICS.items()},
+        "prompt": _prompt(run),
+        "codes": {"decade": CODES_PER_DECADE, "missing": MISSING, "zero": ZERO, "infinite": INFINITE},
+    }
+
+
+def _prompt(run: Run) -> dict[str, Any]:
+    """Readable prompt tokens with 1 where folded; of a long prompt, both ends and how many lie between."""
+    texts = run.context.token_texts
+    kept = _kept(run)
+    shown = list(range(len(texts)))
+    if len(shown) > 2 * PROMPT_ENDS:
+        shown = [*shown[:PROMPT_ENDS], *shown[-PROMPT_ENDS:]]
+    return {
+        "tokens": [[readable(texts[i]), int(i not in kept)] for i in shown],
+        "omitted": len(texts) - len(shown),
+        "folded": sum(i not in kept for i in range(len(texts))),
+        "length": len(texts),
+    }
+
+
+def _kept(run: Run) -> frozenset[int]:
+    """Prompt positions that stay in the patched model's input."""
+    length = len(run.context.token_ids)
+    if len(run) and run.kept(0)[1]:
+        return frozenset(run.kept(0)[1])
+    fold = run.context.fold
+    last = {length - 1}
+    if fold.kind == "all":
+        return frozenset(last)
+    if fold.kind == "all-but-bos":
+        return frozenset(last | {0})
+    return frozenset(range(length)) - frozenset(range(fold.start, fold.end)) | last
+
+
+def _tokens(run: Run, start: int, end: int) -> list[list[Any]]:
+    """Per step the text, the seconds, and per variant what :func:`_variant` says."""
+    variants = zip(*(_variant(run, k, start, end) for k in range(len(run.variants))), strict=True)
+    tokens = (run.token(step) for step in range(start, end))
+    return [[readable(t[4]), _number(t[5]), *entries] for t, entries in zip(tokens, variants, strict=True)]
+
+
+def _variant(run: Run, k: int, start: int, end: int) -> list[list[Any]]:
+    """Per step [flags, TVD, largest logit gap, patch ratio, and the patched model's token if it differs]."""
+    match, tie = (run.series(name, k)[start:end].astype(bool).tolist() for name in ("match", "tie"))
+    tvd, gap = (run.series(name, k)[start:end].tolist() for name in ("tvd", "logit_linf"))
+    ratio = patch_ratio(run, k, start, end).tolist()
+    entries = []
+    for i in range(end - start):
+        entry = [_MATCH * match[i] + _TIE * tie[i], _number(tvd[i]), _number(gap[i]), _number(ratio[i])]
+        entries.append(entry if match[i] else [*entry, readable(run.top(start + i, k).texts[0])])
+    return entries
+
+
+def patch_ratio(run: Run, variant: int, start: int, end: int) -> NDArray[np.float64]:
+    """The largest ||dm|| / ||m|| over the layers, [steps]; NaN where no layer was patched."""
+    return np.fmax.reduce(run.field("scale_ratio", variant)[:, start:end]).astype(np.float64)
+
+
+def _reference(run: Run, step: int, dtype: int) -> list[Any]:
+    """[step, dtype index, unpatched TVD, noise floor as TVD, noise floor as logit gap]."""
+    measured = (run.reference(name, run.dtypes[dtype])[step] for name in REFERENCE_METRICS)
+    return [step, dtype, *map(_number, measured)]
+
+
+def _codes(run: Run, metric: str, variant: int, start: int, end: int) -> str:
+    codes = quantise(values(run, metric, variant, start, end))
+    return base64.b64encode(codes.astype("<i2").tobytes()).decode()
+
+
+def _verdict(run: Run) -> list[str]:
+    from ctxviz.figures.words import verdict
+
+    said = verdict(run)
+    return [said.headline, said.detail]
+
+
+def _number(value: float | None) -> float | None:
+    """Four significant digits; None for what JSON has no number for."""
+    return float(f"{value:.4g}") if value is not None and math.isfinite(value) else None

@@ -1,0 +1,119 @@
+// The text as chips: what the model with its context said, and under it what a patched model said instead.
+
+import { el } from "./look.js";
+import { counted, sci } from "./words.js";
+
+// Shades of the line under a chip: the largest TVD of its variants, in steps. Thickness grows with the colour.
+export const SHADES = [
+  [1e-6, "below 10⁻⁶"],
+  [1e-4, "10⁻⁴"],
+  [1e-2, "10⁻²"],
+  [0.1, "0.1"],
+  [Infinity, "above"],
+];
+
+export class TokenStrip {
+  constructor(pick) {
+    this.pick = pick;
+    this.node = el("div", { class: "strip", role: "group", "aria-label": "Tokens; the arrow keys move between them" });
+    this.epoch = null;
+    this.chips = [];
+    this.node.addEventListener("click", (event) => {
+      const chip = event.target.closest(".chip");
+      if (chip) this.pick(Number(chip.dataset.step));
+    });
+    this.node.addEventListener("keydown", (event) => this.move(event));
+  }
+
+  draw(source, frame) {
+    if (this.epoch !== source.epoch || this.chips.length > source.n) {
+      this.epoch = source.epoch;
+      this.chips = [];
+      this.node.replaceChildren();
+    }
+    const fresh = [];
+    while (this.chips.length < source.n) {
+      const chip = makeChip(source, this.chips.length);
+      this.chips.push(chip);
+      fresh.push(chip);
+    }
+    this.node.append(...fresh);
+    this.select(frame.selected);
+  }
+
+  select(step) {
+    if (this.selected !== step) {
+      this.chips[this.selected]?.setAttribute("aria-pressed", "false");
+      this.selected = step;
+    }
+    this.chips[step]?.setAttribute("aria-pressed", "true");
+    this.rove(this.node.contains(this.roving) ? this.roving : (this.chips[step] ?? this.chips[0]));
+  }
+
+  rove(chip) {
+    if (this.roving === chip) return;
+    this.roving?.setAttribute("tabindex", "-1");
+    this.roving = chip;
+    chip?.setAttribute("tabindex", "0");
+  }
+
+  move(event) {
+    const here = this.chips.indexOf(event.target);
+    const last = this.chips.length - 1;
+    const to = { ArrowRight: here + 1, ArrowLeft: here - 1, Home: 0, End: last }[event.key];
+    if (here < 0 || to === undefined) return;
+    event.preventDefault();
+    const chip = this.chips[Math.max(0, Math.min(last, to))];
+    this.rove(chip);
+    chip.focus();
+  }
+}
+
+function makeChip(source, step) {
+  const [text, , ...variants] = source.tokens[step];
+  const worst = variants.reduce((most, [, tvd]) => Math.max(most, tvd ?? 0), 0);
+  const shade = SHADES.findIndex(([limit]) => worst < limit);
+  const others = [...new Set(variants.map((variant) => variant[4]).filter((other) => other !== undefined))];
+  const differs = variants.some(([flags]) => !(flags & 3));
+  const mark = others.length ? (differs ? "✗" : "≈") : "";
+  const words = sayChip(source, step);
+  const chip = el("button", {
+    type: "button",
+    class: `chip shade${shade}${differs ? " differs" : ""}`,
+    tabindex: "-1",
+    "aria-pressed": "false",
+    "aria-label": words,
+    title: words,
+    "data-step": step,
+  });
+  chip.append(el("bdi", { class: "said" }, text));
+  if (mark) {
+    chip.append(el("span", { class: "mark", "aria-hidden": "true" }, mark));
+    chip.append(el("span", { class: "others" }, ...others.map((other) => el("bdi", {}, other))));
+  }
+  return chip;
+}
+
+function sayChip(source, step) {
+  const [text, , ...variants] = source.tokens[step];
+  const names = source.run.look.variants.map((variant) => variant.label);
+  const told = variants.flatMap(([flags, tvd, , , other], k) => {
+    if (other === undefined) return [];
+    const how = flags & 2 ? "said (a tie inside the noise floor)" : "said";
+    return [`${names[k]} ${how} “${other}”, TVD ${sci(tvd)}`];
+  });
+  const worst = variants.reduce((most, [, tvd]) => Math.max(most, tvd ?? 0), 0);
+  const rest = told.length ? told.join("; ") : `every patched model said the same; largest TVD ${sci(worst)}`;
+  return `token ${step} “${text}”: ${rest}`;
+}
+
+export function promptChips(prompt) {
+  const chips = prompt.tokens.map(([text, folded]) =>
+    el("bdi", { class: folded ? "piece folded" : "piece", title: folded ? "folded into the weights" : "kept as input" }, text),
+  );
+  if (prompt.omitted) {
+    const gap = el("span", { class: "omitted" }, `… ${counted(prompt.omitted, "more token")} …`);
+    chips.splice(Math.floor(chips.length / 2), 0, gap);
+  }
+  return chips;
+}

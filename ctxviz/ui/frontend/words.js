@@ -1,0 +1,33 @@
+// Numbers and counts as people read them; the same forms as on the figures made in Python.
+
+const RAISED = { "-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "⁵", 6: "⁶", 7: "⁷", 8: "⁸", 9: "⁹" };
+
+export function power(exponent) {
+  return "10" + [...String(exponent)].map((c) => RAISED[c]).join("");
+}
+
+// 3·10⁻⁸, 2.1·10⁴, and plainly 0.031 or 1234 between.
+export function sci(x) {
+  if (x === null || x === undefined || Number.isNaN(x)) return "not measured";
+  if (x < 0) return "−" + sci(-x);
+  if (x === Infinity) return "∞";
+  if (x === 0) return "0";
+  if (x >= 1e-3 && x < 1e4) return x >= 100 ? String(Math.round(x)) : String(Number(x.toPrecision(2)));
+  const [digits, exponent] = x.toExponential(1).split("e");
+  return digits.replace(/\.0$/, "") + "·" + power(Number(exponent));
+}
+
+export function counted(n, noun) {
+  return n === 1 ? `1 ${noun}` : `${n} ${noun}s`;
+}
+
+export function seconds(s) {
+  return s >= 10 ? `${Math.round(s)} s` : `${Number(s.toPrecision(2))} s`;
+}
+
+// Whole numbers from 0 below n, at most about `most` of them, 1, 2, 5, 10, 20, 50, ... apart.
+export function roundSteps(n, most) {
+  let step = 1;
+  for (let i = 0; n / step > most; i += 1) step = [1, 2, 5][(i + 1) % 3] * 10 ** Math.floor((i + 1) / 3);
+  return Array.from({ length: Math.ceil(n / step) }, (_, i) => i * step);
+}

@@ -1,0 +1,121 @@
+"""What lies behind one cell of the heat map: a layer's coordinates, the worst of them, and both models' tokens."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import streamlit as st
+
+from ctxviz.figures.coordinates import Coordinate, coordinates, worst_table
+from ctxviz.figures.palette import label
+from ctxviz.figures.text import readable
+from ctxviz.figures.tops import tops
+from ctxviz.run import Run
+from ctxviz.ui import components, messages
+from ctxviz.ui.components import Focus
+from ctxviz.ui.session import Session
+
+_COLUMNS = {
+    "j": st.column_config.NumberColumn("j", help="Coordinate of the residual stream", width="small"),
+    "h": st.column_config.NumberColumn("h", format="%.2e", help="The denominator"),
+    "delta_v": st.column_config.NumberColumn("Δv", format="%.2e", help="What the context adds here"),
+    "m": st.column_config.NumberColumn("m", format="%.2e", help="The scale before the patch"),
+    "delta_m": st.column_config.NumberColumn("Δm", format="%.2e", help="The patch of the scale"),
+    "dead": st.column_config.CheckboxColumn("dead", help="m is exactly 0"),
+}
+
+
+def draw(session: Session) -> None:
+    """The inspector of the run on screen, once it has a token."""
+    run = session.view.run
+    if run is None or len(run) == 0:
+        return
+    focus = inspected(run, session.focus, still=not session.view.active)
+    if focus is None or focus.step is None:
+        messages.hint("Click a token, or a cell of the heat map, to see the coordinates behind it.", "inspect")
+        return
+    with st.container(key="inspector"):
+        layer = _draw_choice(session, run, focus)
+        _draw_layer(run, focus.step, layer, focus.variant)
+        components.figure(tops(run, focus.step, focus.variant), key="tops", name="top-tokens")
+
+
+def inspected(run: Run, focus: Focus, *, still: bool) -> Focus | None:
+    """What to show: what was picked if the run has it, else the worst cell of a run that stands ``still``."""
+    variant = focus.variant if focus.variant < len(run.variants) else 0
+    n, layers = len(run), run.model.n_layers
+    if focus.step is not None and focus.step < n:
+        layer = focus.layer if focus.layer is not None and focus.layer < layers else None
+        return replace(focus, layer=_worst_layer(run, focus.step, variant) if layer is None else layer, variant=variant)
+    if not still:
+        return None
+    smallest = np.nan_to_num(run.field("h_abs_min", variant)[:, :n], nan=np.inf, posinf=np.inf)
+    layer, step = np.unravel_index(int(smallest.argmin()), smallest.shape)
+    return replace(focus, step=int(step), layer=int(layer), variant=variant)
+
+
+def _worst_layer(run: Run, step: int, variant: int) -> int:
+    """The layer of a token with the smallest denominator."""
+    column = run.field("h_abs_min", variant)[:, step]
+    return int(np.nan_to_num(column, nan=np.inf, posinf=np.inf).argmin())
+
+
+def _draw_choice(session: Session, run: Run, focus: Focus) -> int:
+    """Which token, layer and variant is shown; chosen here by keyboard or in the live view by a click."""
+    state = st.session_state
+    labels = [label(variant, run.variants) for variant in run.variants]
+    state.inspect_step, state.inspect_layer, state.inspect_variant = focus.step, focus.layer, focus.variant
+
+    def follow() -> None:
+        session.focus = replace(
+            session.focus,
+            step=int(state.inspect_step),
+            layer=int(state.inspect_layer),
+            variant=int(state.inspect_variant),
+        )
+
+    with st.container(key="inspector-head"):
+        token = readable(run.token(focus.step or 0)[4])
+        st.text(f"Behind token {focus.step}, “{token}”, in layer {focus.layer}")
+    step, layer, variant = st.columns([1, 1, 2])
+    step.number_input("Token", 0, len(run) - 1, key="inspect_step", on_change=follow)
+    layer.number_input("Layer", 0, run.model.n_layers - 1, key="inspect_layer", on_change=follow)
+    variant.selectbox(
+        "Variant", range(len(labels)), format_func=labels.__getitem__, key="inspect_variant", on_change=follow
+    )
+    return focus.layer or 0
+
+
+def _draw_layer(run: Run, step: int, layer: int, variant: int) -> None:
+    vectors = run.vectors(step, variant)
+    if vectors is None:
+        messages.hint(
+            "The coordinates of this token were not kept: this run's memory for them was full, or they were not saved.",
+            "vectors",
+        )
+        return
+    left, right = st.columns([3, 2], gap="medium")
+    with left:
+        components.figure(coordinates(run, step, layer, variant), key="coordinates", name="coordinates")
+    with right:
+        with st.container(key="worst-head"):
+            st.text("The ten largest changes")
+        worst = worst_table(vectors, layer)
+        st.dataframe(
+            {name: [getattr(row, name) for row in worst] for name in Coordinate.__slots__},
+            column_config=_COLUMNS,
+            hide_index=True,
+            alt=_alt(worst),
+            key="worst",
+        )
+
+
+def _alt(worst: list[Coordinate]) -> str:
+    if not worst:
+        return "No coordinate is patched in this layer."
+    first = worst[0]
+    return (
+        f"Coordinates with the largest change. The first is {first.j}: h {first.h:.2e}, change of m {first.delta_m:.2e}"
+        f"{', dead' if first.dead else ''}."
+    )

@@ -1,0 +1,71 @@
+"""Runs as files in the page: download, open, and the way back to earlier ones."""
+
+from __future__ import annotations
+
+import io
+import re
+from typing import Final
+
+import streamlit as st
+
+from ctxviz.errors import BundleError
+from ctxviz.run import Run
+from ctxviz.ui.session import Session
+
+UPLOAD_LIMIT_MB: Final = 64
+
+
+def draw(session: Session) -> None:
+    """The buttons that deal with whole runs."""
+    with st.container(horizontal=True, key="runs", vertical_alignment="center"):
+        run = session.view.run
+        if run is not None and len(run):
+            st.download_button(
+                "Download this run",
+                data=lambda: bundle(run),
+                file_name=file_name(run),
+                mime="application/zip",
+                on_click="ignore",
+                key="download",
+                help="A .ctxviz file: opens here without a model, and in pandas, DuckDB or polars.",
+            )
+        with st.popover("Open a run"):
+            st.file_uploader(
+                "A .ctxviz file",
+                type="ctxviz",
+                max_upload_size=UPLOAD_LIMIT_MB,
+                key="upload",
+                on_change=_open,
+                args=(session,),
+            )
+        if session.earlier:
+            st.button("Back to the previous run", key="back", on_click=session.go_back)
+        if not session.recorded:
+            st.button("Show the recorded run", key="recorded", on_click=session.show_recorded)
+
+
+def bundle(run: Run) -> bytes:
+    """The run as a ``.ctxviz`` file; built when the reader asks for it."""
+    from ctxviz.store import save_run
+
+    target = io.BytesIO()
+    save_run(run, target)
+    return target.getvalue()
+
+
+def file_name(run: Run) -> str:
+    """A file name from the model and the first words of the prompt, in plain letters."""
+    words = re.sub(r"[^A-Za-z0-9]+", "-", f"{run.model.key} {run.context.prompt[:40]}").strip("-").lower()
+    return f"{words or 'run'}.ctxviz"
+
+
+def _open(session: Session) -> None:
+    from ctxviz.store import load_run
+
+    upload = st.session_state.upload
+    if upload is None:
+        return
+    try:
+        session.open(load_run(upload))
+    except BundleError as error:
+        session.notices.append(str(error))

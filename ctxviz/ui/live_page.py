@@ -1,0 +1,138 @@
+"""The Live page: settings, prompt and buttons, the live view, and what lies behind a click."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import streamlit as st
+
+from ctxviz.errors import CtxvizError
+from ctxviz.ui import components, controls, inspector, library, messages
+from ctxviz.ui.session import Session
+from ctxviz.ui.url_state import Link, from_query, to_query
+from ctxviz.ui.views import ACTIVE, View, views
+from ctxviz.ui.worker import worker
+
+WARM_DELAY_SECONDS: Final = 3.0
+"""The first page is on screen by then; importing torch would have held it up."""
+WATCH_SECONDS: Final = 0.5
+
+
+def draw() -> None:
+    """One run of the page's script."""
+    session = _session()
+    session.leave_what_never_began()
+    with st.sidebar:
+        asked = _draw_settings(session)
+    if asked:
+        _attempt(lambda link: session.ask_for_tokens(link.model, link.prompt))()
+    link = controls.chosen(session.focus)
+    _draw_prompt(session, link)
+    _draw_notices(session)
+    _draw_run(session)
+    inspector.draw(session)
+    library.draw(session)
+    _write_link(controls.chosen(session.focus))
+    if worker().has(session.view.id):
+        _watch(session.view, session.view.state)
+    worker().warm(WARM_DELAY_SECONDS)
+
+
+def _session() -> Session:
+    """This tab's session; a new one takes its settings from the address."""
+    state = st.session_state
+    if "session" not in state:
+        session = Session.begin()
+        link, problems = from_query(st.query_params.to_dict())
+        controls.seed(link)
+        session.notices.extend(problems)
+        session.focus = components.Focus(link.step, link.layer, link.variant, link.metric)
+        state.session = session
+    return state.session
+
+
+def _attempt(action: Callable[[Link], None]) -> Callable[[], None]:
+    """A button's callback: what cannot be done becomes a sentence, and nothing else changes."""
+
+    def call() -> None:
+        session: Session = st.session_state.session
+        try:
+            action(controls.chosen(session.focus))
+        except CtxvizError as error:
+            session.notices.append(str(error))
+
+    return call
+
+
+def _draw_settings(session: Session) -> bool:
+    """The sidebar; True if the prompt's tokens are asked for."""
+    controls.draw_model()
+    controls.draw_rules()
+    model, prompt = controls.chosen_model(), st.session_state.get("prompt", "")
+    asked = controls.draw_fold(session.tokens_of(model, prompt))
+    _draw_request(session)
+    controls.draw_numbers()
+    return asked
+
+
+def _draw_request(session: Session) -> None:
+    """How the reading of the prompt's tokens goes, while it goes."""
+    request = session.request
+    if request is None:
+        return
+    view = request.view
+    if view.state in ACTIVE:
+        messages.hint(view.stage or "reading the tokens", "request")
+        _watch(view, view.state)
+    elif view.state == "failed":
+        messages.tell("error", view.message, "request")
+
+
+def _draw_prompt(session: Session, link: Link) -> None:
+    """The prompt and the three buttons."""
+    state = session.view.state
+    under_way = worker().has(session.view.id)
+    goes_on = state == "paused" and session.goes_on(link)
+    with st.container(key="prompt-row"):
+        left, right = st.columns([5, 2], vertical_alignment="top")
+    with left:
+        controls.draw_prompt()
+        controls.draw_link_hint()
+    with right, st.container(horizontal=True, key="actions"):
+        st.button(
+            "Continue" if goes_on else "Generate",
+            type="primary",
+            key="generate",
+            on_click=_attempt(session.generate),
+        )
+        st.button(
+            "Step", key="step", on_click=_attempt(session.step), help="Make exactly one token, then pause."
+        )
+        st.button("Stop", key="stop", on_click=session.stop, disabled=not under_way)
+
+
+def _draw_notices(session: Session) -> None:
+    for k, notice in enumerate(session.notices):
+        messages.tell("error", notice, f"notice{k}")
+    session.notices.clear()
+
+
+def _draw_run(session: Session) -> None:
+    """The live view, and what the reader did in it."""
+    event = components.live(session.view.id, focus=session.focus)
+    session.notice(event)
+
+
+@st.fragment(run_every=WATCH_SECONDS)
+def _watch(view: View, shown: str) -> None:
+    """Run the page again once the view is in another state than it was drawn for; keeps the view in use."""
+    views().get(view.id)
+    if view.state != shown:
+        st.rerun()
+
+
+def _write_link(link: Link) -> None:
+    query = to_query(link)
+    if st.query_params.to_dict() != query:
+        st.query_params.from_dict(query)

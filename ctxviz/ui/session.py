@@ -1,0 +1,187 @@
+"""What one browser tab is looking at, and what its buttons do. Knows nothing of how it is drawn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from dataclasses import field as default
+from typing import Final
+
+from ctxviz.errors import CtxvizError, PromptError
+from ctxviz.run import Run
+from ctxviz.ui.components import Event, Focus
+from ctxviz.ui.jobs import TokenRequest, run_job
+from ctxviz.ui.recorded import recorded_run
+from ctxviz.ui.url_state import Link
+from ctxviz.ui.views import View, views
+from ctxviz.ui.worker import Worker, worker
+
+MAX_PROMPT: Final = 20_000
+"""Characters; more than any window of the models offered here is used for."""
+KEPT_RUNS: Final = 8
+"""Earlier runs of a tab that it can return to."""
+
+
+@dataclass
+class Session:
+    """One tab: the view on screen, the earlier ones, and messages that wait to be shown."""
+
+    view: View
+    recorded: bool = True
+    earlier: list[tuple[View, bool]] = default(default_factory=list)
+    notices: list[str] = default(default_factory=list)
+    focus: Focus = default(default_factory=Focus)
+    field: tuple[str, int] | None = None
+    """Metric and variant that the heat map showed last."""
+    request: TokenRequest | None = None
+    asked: tuple[str, str] | None = None
+    """Model and prompt of the run on screen, where this tab started it."""
+
+    @classmethod
+    def begin(cls) -> Session:
+        """A tab that shows the recorded run, or an empty view where there is none."""
+        return cls(_recorded_view(), recorded=True)
+
+    def start(self, link: Link, tokens: int | None = None) -> None:
+        """Make a new run and look at it; the one that is on screen is stopped and kept.
+
+        Raises:
+            CtxvizError: prompt or settings cannot be used, or too many runs are under way.
+        """
+        check_prompt(link.prompt)
+        settings = link.settings()
+        view = views().create()
+        view.tell("queued")
+        _worker().submit(run_job(view, link.model, link.prompt, settings, tokens))
+        _worker().stop(self.view.id)
+        self.look_at(view)
+        self.asked = (link.model, link.prompt)
+
+    def step(self, link: Link) -> None:
+        """Exactly one more token, of the run that is under way or of a new one.
+
+        Raises:
+            CtxvizError: as :meth:`start`.
+        """
+        if self.goes_on(link):
+            _worker().step(self.view.id)
+        else:
+            self.start(link, tokens=1)
+
+    def generate(self, link: Link) -> None:
+        """All tokens: the rest of a paused run that was asked for with the same settings, or a new run.
+
+        Raises:
+            CtxvizError: as :meth:`start`.
+        """
+        if self.view.state == "paused" and self.goes_on(link):
+            _worker().go_on(self.view.id)
+        else:
+            self.start(link)
+
+    def stop(self) -> None:
+        _worker().stop(self.view.id)
+
+    def goes_on(self, link: Link) -> bool:
+        """Whether the run on screen is under way and is the one that ``link`` describes."""
+        run = self.view.run
+        if not _worker().has(self.view.id) or self.asked != (link.model, link.prompt):
+            return False
+        try:
+            return run is None or run.settings == link.settings()
+        except CtxvizError:
+            return False
+
+    def look_at(self, view: View, *, recorded: bool = False) -> None:
+        """Put another view on screen and keep the present one to return to."""
+        if self.view.run is not None:
+            self.earlier = [*self.earlier, (self.view, self.recorded)][-KEPT_RUNS:]
+        self.view, self.recorded, self.asked = view, recorded, None
+        self.focus = Focus(metric=self.focus.metric)
+
+    def go_back(self) -> None:
+        """Return to the run that was on screen before; the present one is stopped."""
+        if self.earlier:
+            _worker().stop(self.view.id)
+            self.view, self.recorded = self.earlier.pop()
+            self.asked = None
+            self.focus = Focus(metric=self.focus.metric)
+
+    def show_recorded(self) -> None:
+        self.look_at(_recorded_view(), recorded=True)
+
+    def open(self, run: Run) -> None:
+        """Look at a run from a file."""
+        view = views().create()
+        view.show(run, "done")
+        self.look_at(view)
+
+    def resume(self, view_id: str) -> bool:
+        """Look at the view that this tab showed before it was reloaded; False if it is gone."""
+        view = views().get(view_id)
+        if view is None or view is self.view:
+            return False
+        self.view, self.recorded = view, view.run is not None and view.run is recorded_run()
+        return True
+
+    def notice(self, event: Event) -> None:
+        """Follow what the reader clicked or chose in the live view."""
+        if event.picked is not None:
+            picked = event.picked
+            self.focus = Focus(picked.step, picked.layer, picked.variant, event.metric)
+        elif (event.metric, event.variant) != self.field:
+            self.focus = replace(self.focus, metric=event.metric, variant=event.variant)
+        self.field = (event.metric, event.variant)
+
+    def leave_what_never_began(self) -> None:
+        """A run that ended before its first token makes room for the one before it; its sentence is kept."""
+        if self.view.run is None and self.view.state in ("failed", "stopped"):
+            self.notices.append(self.view.message or "Stopped before the first token.")
+            self.view, self.recorded = self.earlier.pop() if self.earlier else (_recorded_view(), True)
+
+    def ask_for_tokens(self, model: str, prompt: str) -> None:
+        """Have the worker tokenise the prompt.
+
+        Raises:
+            CtxvizError: the prompt cannot be used, or the worker is busy.
+        """
+        check_prompt(prompt)
+        request = TokenRequest(views().create(), model, prompt)
+        _worker().submit(request.job())
+        self.request = request
+
+    def tokens_of(self, model: str, prompt: str) -> tuple[str, ...] | None:
+        """The prompt's own tokens as far as they are known without loading anything."""
+        run = self.view.run
+        wanted = (model, prompt)
+        if run is not None and wanted in (self.asked, (run.model.key, run.context.prompt)):
+            return run.context.token_texts
+        request = self.request
+        if request is None or request.context is None or (request.reference, request.prompt) != wanted:
+            return None
+        return request.context.token_texts
+
+
+def check_prompt(prompt: str) -> None:
+    """What can be told about a prompt without a model.
+
+    Raises:
+        PromptError: it is empty, far too long, or not valid text.
+    """
+    if not prompt.strip():
+        raise PromptError("The prompt is empty; type a few words or choose one of the examples.")
+    if len(prompt) > MAX_PROMPT:
+        raise PromptError(f"The prompt has {len(prompt)} characters; shorten it to at most {MAX_PROMPT}.")
+    if "\0" in prompt or any("\ud800" <= c <= "\udfff" for c in prompt):
+        raise PromptError("The prompt holds a NUL or half of a character; remove it and try again.")
+
+
+def _worker() -> Worker:
+    return worker()
+
+
+def _recorded_view() -> View:
+    view = views().create()
+    run = recorded_run()
+    if run is not None:
+        view.show(run, "done")
+    return view

@@ -1,0 +1,52 @@
+"""The numbers behind the live view's figures as CSV text, in full precision."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ctxviz.figures.card import Table, column, new_texts, to_csv
+from ctxviz.run import Run
+from ctxviz.ui import delta
+
+CHARTS: Final = ("field", "tokens", "tvd", "logit_linf", "patch_ratio")
+_REFERENCES: Final = {
+    "tvd": ("noise_floor_tvd", "unpatched_tvd"),
+    "logit_linf": ("noise_floor_linf",),
+}
+
+
+def tokens_csv(run: Run) -> str:
+    """One row per step and variant: what the model with its context and the patched model said."""
+    n, variants = len(run), range(len(run.variants))
+    said = new_texts(run, n)
+    table: Table = {
+        "step": [step for step in range(n) for _ in variants],
+        "with context": [said[step] for step in range(n) for _ in variants],
+        "variant": [run.variants[k].label for _ in range(n) for k in variants],
+        "patched": [run.top(step, k).texts[0] for step in range(n) for k in variants],
+    }
+    for name, kind in (("match", bool), ("tie", bool), ("tvd", float)):
+        table[name] = [kind(run.series(name, k)[step]) for step in range(n) for k in variants]
+    return to_csv(table)
+
+
+def chart_csv(run: Run, chart: str) -> str:
+    """One row per step: the token, a column per variant, and the chart's references per dtype."""
+    n = len(run)
+    table: Table = {"step": list(range(n)), "token": new_texts(run, n)}
+    for k, variant in enumerate(run.variants):
+        numbers = delta.patch_ratio(run, k, 0, n) if chart == "patch_ratio" else run.series(chart, k)[:n]
+        table[variant.label] = column(numbers)
+    for name in _REFERENCES.get(chart, ()):
+        table |= {f"{name} {dtype}": column(run.reference(name, dtype)[:n]) for dtype in run.dtypes}
+    return to_csv(table)
+
+
+def field_csv(run: Run, metric: str, variant: int) -> str:
+    """One row per step, one column per layer."""
+    n = len(run)
+    numbers = delta.values(run, metric, variant, 0, n)
+    table: Table = {"step": list(range(n)), "token": new_texts(run, n)}
+    return to_csv(
+        table | {f"layer {layer}": column(numbers[:, layer]) for layer in range(run.model.n_layers)}
+    )

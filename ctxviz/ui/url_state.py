@@ -1,0 +1,184 @@
+"""Everything a link carries, as query parameters and back.
+
+A link names settings only: it never starts a run, and holds nothing by which another reader's run could be
+found. Values equal to the page's defaults are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Final
+from urllib.parse import quote
+
+from ctxviz.errors import SettingsError
+from ctxviz.records import ARITHMETICS, DTYPES, UPDATE_RULES, Fold, RunSettings
+from ctxviz.ui.delta import METRICS
+from ctxviz.ui.presets import PRESETS
+
+PROMPT_IN_LINK: Final = 1500
+"""Characters the prompt may take in an address, escapes counted."""
+MAX_TOKENS: Final = 512
+MAX_INDEX: Final = 100_000
+DEFAULT_MODEL: Final = "gemma-3-270m"
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """What a link carries; ``step``, ``layer``, ``metric`` and ``variant`` are what is looked at."""
+
+    prompt: str = PRESETS[0].prompt
+    model: str = DEFAULT_MODEL
+    updates: tuple[str, ...] = ("direct", "stable")
+    floor: float = 0.6
+    arithmetics: tuple[str, ...] = ("written",)
+    dtypes: tuple[str, ...] = ("float32",)
+    first_layer: int = 0
+    fold: Fold = field(default_factory=Fold)
+    tokens: int = 32
+    metric: str = "h_abs_min"
+    variant: int = 0
+    step: int | None = None
+    layer: int | None = None
+
+    def settings(self) -> RunSettings:
+        """The settings of a run.
+
+        Raises:
+            SettingsError: nothing is chosen somewhere.
+        """
+        return RunSettings(
+            updates=self.updates,
+            arithmetics=self.arithmetics,
+            dtypes=self.dtypes,
+            first_layer=self.first_layer,
+            fold=self.fold,
+            floor=self.floor,
+            max_new_tokens=self.tokens,
+        )
+
+
+def fits_in_link(prompt: str) -> bool:
+    """Whether a prompt is short enough, and plain enough, to be part of an address."""
+    try:
+        return len(quote(prompt, safe="")) <= PROMPT_IN_LINK
+    except UnicodeEncodeError:
+        return False
+
+
+def to_query(link: Link) -> dict[str, str]:
+    """The query parameters of a link, defaults left out; a prompt too long for an address is left out too."""
+    plain = Link()
+    query = {
+        _NAMES[f.name]: _write(getattr(link, f.name))
+        for f in fields(Link)
+        if getattr(link, f.name) != getattr(plain, f.name)
+    }
+    if not fits_in_link(link.prompt):
+        query.pop(_NAMES["prompt"], None)
+    return query
+
+
+def from_query(query: Mapping[str, str]) -> tuple[Link, list[str]]:
+    """A link, and one sentence for each parameter that was not understood and therefore ignored."""
+    values: dict[str, Any] = {}
+    problems: list[str] = []
+    known = {name: field for field, name in _NAMES.items()}
+    for name, text in query.items():
+        if name not in known:
+            problems.append(f"The link's setting {name[:40]!r} is unknown and was ignored.")
+            continue
+        try:
+            values[known[name]] = _READERS[known[name]](text)
+        except (ValueError, SettingsError):
+            problems.append(f"The link's {name} {text[:60]!r} cannot be used and was ignored.")
+    return Link(**values), problems
+
+
+def _write(value: object) -> str:
+    if isinstance(value, tuple):
+        return ",".join(value)
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _several(known: tuple[str, ...]) -> Callable[[str], tuple[str, ...]]:
+    def read(text: str) -> tuple[str, ...]:
+        chosen = set(text.split(",")) if text else set()
+        if not chosen <= set(known):
+            raise ValueError
+        return tuple(value for value in known if value in chosen)
+
+    return read
+
+
+def _whole(low: int, high: int) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        if not (text.isascii() and text.isdigit() and len(text) < 10 and low <= int(text) <= high):
+            raise ValueError
+        return int(text)
+
+    return read
+
+
+def _floor(text: str) -> float:
+    value = float(text)
+    if not 0 < value <= 1:
+        raise ValueError
+    return round(value, 2) or 0.01
+
+
+def _one_of(known: tuple[str, ...]) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        if text not in known:
+            raise ValueError
+        return text
+
+    return read
+
+
+def _fold(text: str) -> Fold:
+    fold = Fold.parse(text)
+    if fold.kind == "image":
+        raise ValueError
+    return fold
+
+
+def _text(limit: int) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        if len(text) > limit:
+            raise ValueError
+        return text
+
+    return read
+
+
+_NAMES: Final = {
+    "prompt": "prompt",
+    "model": "model",
+    "updates": "update",
+    "floor": "tau",
+    "arithmetics": "arithmetic",
+    "dtypes": "dtype",
+    "first_layer": "first-layer",
+    "fold": "fold",
+    "tokens": "tokens",
+    "metric": "metric",
+    "variant": "variant",
+    "step": "step",
+    "layer": "layer",
+}
+_READERS: Final[dict[str, Callable[[str], Any]]] = {
+    "prompt": _text(PROMPT_IN_LINK),
+    "model": _text(400),
+    "updates": _several(UPDATE_RULES),
+    "floor": _floor,
+    "arithmetics": _several(ARITHMETICS),
+    "dtypes": _several(DTYPES),
+    "first_layer": _whole(0, MAX_INDEX),
+    "fold": _fold,
+    "tokens": _whole(1, MAX_TOKENS),
+    "metric": _one_of(tuple(METRICS)),
+    "variant": _whole(0, MAX_INDEX),
+    "step": _whole(0, MAX_INDEX),
+    "layer": _whole(0, MAX_INDEX),
+}

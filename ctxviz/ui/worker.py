@@ -1,0 +1,307 @@
+"""One thread that owns the models and makes tokens in turn for everyone.
+
+The thread takes one job after the other, lets it make one token, and puts it at the end of the queue. It
+writes to the job's view and never calls streamlit, so a page that is reloaded, closed or slow cannot hold it up. torch is imported here, by the first job or by :meth:`Worker.warm`, not earlier.
+"""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Protocol
+
+from ctxviz.errors import CtxvizError
+from ctxviz.ui.failures import explain, guarded
+from ctxviz.ui.shelf import Shelf
+
+if TYPE_CHECKING:
+    from ctxviz.models import LoadedModel
+    from ctxviz.ui.views import State, View
+
+MAX_JOBS: Final = 12
+"""Jobs that may wait, run or pause at the same time."""
+PATIENCE_SECONDS: Final = 180.0
+"""A job nobody asked about for so long is stopped. Browsers let hidden tabs ask once a minute."""
+TICK_SECONDS: Final = 1.0
+
+
+class Turns(Protocol):
+    """A job under way."""
+
+    complete: bool
+    """Whether every token is made; only what belongs to earlier ones may follow."""
+
+    def __next__(self) -> bool:
+        """Do one turn and tell whether it made a token; StopIteration when nothing is left."""
+        ...
+
+    def settle(self) -> None:
+        """Put things in order for a pause or an early end."""
+        ...
+
+
+Work = Callable[["LoadedModel"], Turns]
+"""Begins a job with the model it asked for."""
+
+
+class _CancelledError(Exception):
+    """Raised through a loader whose reader no longer waits."""
+
+
+@dataclass(eq=False)
+class Job:
+    """Something a reader asked for.
+
+    ``tokens`` is how many tokens to make before pausing, None for all of them.
+    """
+
+    view: View
+    reference: str
+    dtypes: tuple[str, ...]
+    work: Work
+    tokens: int | None = None
+    stopped: bool = False
+    turns: Turns | None = field(default=None, repr=False)
+    parked: bool = False
+
+    @property
+    def may_pause(self) -> bool:
+        """Whether the tokens asked for are made while more could follow."""
+        asked_for = self.tokens is not None and self.tokens <= 0
+        return asked_for and not self.stopped and self.turns is not None and not self.turns.complete
+
+
+class Worker:
+    """The queue and its thread. All methods may be called from any thread and return at once."""
+
+    def __init__(self, shelf: Shelf | None = None, patience: float = PATIENCE_SECONDS) -> None:
+        self._shelf = Shelf() if shelf is None else shelf
+        self._patience = patience
+        self._changed = threading.Condition()
+        self._jobs: dict[str, Job] = {}
+        self._queue: deque[Job] = deque()
+        self._current: Job | None = None
+        self._warm_at: float | None = None
+        self._closing = False
+        self._litter = False
+        self._thread: threading.Thread | None = None
+
+    def submit(self, job: Job) -> None:
+        """Put a job at the end of the queue.
+
+        Raises:
+            CtxvizError: too many jobs are under way, or ctxviz is shutting down.
+        """
+        with self._changed:
+            if self._closing:
+                raise CtxvizError("ctxviz is shutting down; start it again to make a new run.")
+            if len(self._jobs) >= MAX_JOBS:
+                raise CtxvizError(
+                    f"{MAX_JOBS} runs are already under way; wait until one ends, or stop one, and try again."
+                )
+            ahead = len(self._jobs) - sum(j.parked for j in self._jobs.values())
+            self._jobs[job.view.id] = job
+            self._queue.append(job)
+            job.view.tell("queued", stage="waiting for a turn", message=_ahead(ahead))
+            self._start()
+            self._changed.notify_all()
+
+    def stop(self, view_id: str) -> None:
+        """End a job; a token in progress is finished, nothing follows it."""
+        with self._changed:
+            job = self._jobs.get(view_id)
+            if job is None or job.stopped:
+                return
+            job.stopped = True
+            if self._current is not job or job.turns is None:
+                job.view.tell("stopped")
+            self._unpark(job)
+
+    def step(self, view_id: str) -> None:
+        """Let a job make exactly one more token; one that runs pauses after the token in progress."""
+        with self._changed:
+            job = self._jobs.get(view_id)
+            if job is not None:
+                job.tokens = 1
+                self._unpark(job)
+
+    def go_on(self, view_id: str) -> None:
+        """Let a paused job make the rest of its tokens."""
+        with self._changed:
+            job = self._jobs.get(view_id)
+            if job is not None:
+                job.tokens = None
+                self._unpark(job)
+
+    def has(self, view_id: str) -> bool:
+        """Whether a job is still waiting, running or paused."""
+        with self._changed:
+            job = self._jobs.get(view_id)
+            return job is not None and not job.stopped
+
+    def is_loaded(self, reference: str) -> bool:
+        return self._shelf.has(reference)
+
+    def warm(self, delay: float) -> None:
+        """Import the heavy libraries in the worker's thread once it is idle, ``delay`` seconds from now."""
+        with self._changed:
+            if self._warm_at is None and not self._closing:
+                self._warm_at = time.monotonic() + delay
+                self._start()
+                self._changed.notify_all()
+
+    def shutdown(self, timeout: float | None = None) -> bool:
+        """Stop every job, join the thread, free the models; True if the thread has ended."""
+        with self._changed:
+            self._closing = True
+            for job in self._jobs.values():
+                job.stopped = True
+            self._changed.notify_all()
+        if self._thread is None:
+            return True
+        self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    def _start(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._live, name="ctxviz-worker", daemon=False)
+            self._thread.start()
+
+    def _unpark(self, job: Job) -> None:
+        if job.parked:
+            job.parked = False
+            self._queue.append(job)
+            if not job.stopped:
+                job.view.tell("running")
+        self._changed.notify_all()
+
+    def _live(self) -> None:
+        while (job := self._next()) is not None:
+            self._turn(job)
+            if self._litter:
+                self._litter = False
+                gc.collect()
+        for job in list(self._jobs.values()):
+            self._end(job, "stopped")
+        self._shelf.clear()
+
+    def _next(self) -> Job | None:
+        """The job whose turn it is, waiting for one; None when it is time to go."""
+        while True:
+            with self._changed:
+                self._drop_abandoned()
+                # Checked because a non-daemon thread would otherwise keep a finished interpreter alive.
+                if self._closing or not threading.main_thread().is_alive():
+                    return None
+                if self._queue:
+                    self._current = self._queue.popleft()
+                    return self._current
+                warm = self._warm_at is not None and time.monotonic() >= self._warm_at
+                if not warm:
+                    self._changed.wait(TICK_SECONDS)
+            if warm:
+                self._warm_at = float("inf")
+                guarded(self._shelf.warm)
+
+    def _drop_abandoned(self) -> None:
+        oldest = time.monotonic() - self._patience
+        for job in self._jobs.values():
+            if job.view.last_used < oldest and not job.stopped:
+                job.stopped = True
+                self._unpark(job)
+
+    def _turn(self, job: Job) -> None:
+        """Let one job make one token or one reference, or begin it."""
+        try:
+            if not job.stopped and job.turns is None:
+                self._begin(job)
+            made = None if job.stopped or job.turns is None else _advance(job.turns)
+        except BaseException as error:  # the thread must outlive whatever a job does
+            self._fail(job, error)
+            return
+        if job.stopped or made is None:
+            self._end(job, "stopped" if job.stopped else "done")
+            return
+        with self._changed:
+            self._current = None
+            if made and job.tokens is not None:
+                job.tokens -= 1
+            if not job.may_pause:
+                self._queue.append(job)
+                return
+        guarded(job.turns.settle)
+        with self._changed:
+            # Stop, step or continue may have come meanwhile.
+            job.parked = job.may_pause
+            if job.parked:
+                job.view.tell("paused")
+            else:
+                self._queue.append(job)
+
+    def _begin(self, job: Job) -> None:
+        def report(stage: str, fraction: float | None) -> None:
+            with self._changed:
+                if job.stopped or self._closing:
+                    raise _CancelledError
+                job.view.tell("loading", stage=stage, progress=fraction)
+
+        needed = {j.reference for j in self._jobs.values()}
+        model = self._shelf.fetch(job.reference, job.dtypes, report, needed)
+        if not job.stopped:
+            job.turns = job.work(model)
+            job.view.tell("running")
+
+    def _fail(self, job: Job, error: BaseException) -> None:
+        if job.stopped or self._closing:
+            self._end(job, "stopped")
+            return
+        sentence = explain(error)
+        if job.view.run is not None and job.view.run.outcome is None:
+            job.view.run.outcome = f"failed: {sentence}"
+        self._end(job, "failed", sentence)
+
+    def _end(self, job: Job, state: State, message: str = "") -> None:
+        """Take a job off the books, free what it held, and say how it ended."""
+        turns, job.turns = job.turns, None
+        if turns is not None and state == "stopped":
+            guarded(turns.settle)
+        run = job.view.run
+        if run is not None and run.outcome is None:
+            run.outcome = "stopped" if state == "stopped" else "finished"
+        with self._changed:
+            self._current = None
+            self._jobs.pop(job.view.id, None)
+            job.view.tell(state, message=message)
+        # Collected once the exception that ended the job, if any, no longer holds its frames.
+        self._litter = turns is not None
+
+
+def _advance(turns: Turns) -> bool | None:
+    try:
+        return next(turns)
+    except StopIteration:
+        return None
+
+
+def _ahead(count: int) -> str:
+    if count == 0:
+        return ""
+    runs = "1 run is" if count == 1 else f"{count} runs are"
+    return f"{runs} under way; tokens are made in turn."
+
+
+_WORKER: Worker | None = None
+_WORKER_LOCK = threading.Lock()
+
+
+def worker() -> Worker:
+    """The process's one worker."""
+    global _WORKER
+    with _WORKER_LOCK:
+        if _WORKER is None:
+            _WORKER = Worker()
+        return _WORKER

@@ -1,0 +1,169 @@
+"""A source of invented tokens at a steady rate, and a server with a page that shows it.
+
+``python tests/browser/harness.py PORT`` serves the page; ``?layers=62&tokens=512&rate=20`` choose the run.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Iterator
+
+import numpy as np
+
+from ctxviz.records import (
+    INTEGER_LAYER_METRICS,
+    LAYER_METRICS,
+    Baseline,
+    Context,
+    LayerStats,
+    ModelIdentity,
+    Reference,
+    RunSettings,
+    Step,
+    TopTokens,
+    VariantStep,
+)
+from ctxviz.run import Run
+from ctxviz.ui.views import View
+
+PROMPT = [
+    "<bos>",
+    "As",
+    " a",
+    " slightly",
+    " irritable",
+    " robot",
+    " on",
+    " Mars",
+    ",",
+    " give",
+    " tomorrow",
+    "'s",
+    " weather",
+    ":",
+]
+WORDS = [
+    " The", " forecast", ":", " dust", ",", " more", " dust", ",", " and", " a", " wind", " nobody", " asked", " for",
+    ".", "\n", " Minus", " sixty", " degrees", " مرحبا", " 火星", "<0xE2>", "<b>", "  ", " =2+2", " Please", " stop",
+    " asking", " me", " about", " it", ".",
+]  # fmt: skip
+LEVELS = {"h_abs_min": -4.0, "scale_max_abs": 2.5, "scale_ratio": -1.0, "output_error": -5.5, "cosine": -0.1}
+
+
+def settings(tokens: int, updates: tuple[str, ...] = ("direct", "stable")) -> RunSettings:
+    return RunSettings(updates=updates, dtypes=("float32", "bfloat16"), max_new_tokens=tokens)
+
+
+def empty_run(layers: int, wanted: RunSettings) -> Run:
+    identity = ModelIdentity("synthetic", "A synthetic model", "none", layers, 640, 1000)
+    return Run(identity, Context("".join(PROMPT), tuple(range(len(PROMPT))), tuple(PROMPT)), wanted)
+
+
+def tokens(run: Run, seed: int = 7) -> Iterator[Step | Reference]:
+    """As an engine would: every step, its references some steps later."""
+    random = np.random.default_rng(seed)
+    count = run.settings.max_new_tokens
+    for index in range(count):
+        yield _step(run, index, random)
+        if (index + 1) % 8 == 0 or index + 1 == count:
+            for dtype in run.dtypes:
+                for late in range(index - index % 8, index + 1):
+                    yield Reference(late, dtype, unpatched_tvd=float(0.97 + 0.03 * random.random()))
+        if index & (index - 1) == 0:
+            for dtype in run.dtypes:
+                floor = 3e-7 if dtype == "float32" else 3e-3
+                yield Reference(index, dtype, noise_floor_tvd=floor, noise_floor_linf=40 * floor)
+
+
+def whole(layers: int, count: int, updates: tuple[str, ...] = ("direct", "stable")) -> Run:
+    """A finished run."""
+    run = empty_run(layers, settings(count, updates))
+    for event in tokens(run):
+        run.append(event) if isinstance(event, Step) else run.refer(event)
+    run.outcome = "finished"
+    return run
+
+
+def play(view: View, run: Run, rate: float) -> threading.Thread:
+    """Let a run grow at ``rate`` tokens a second in a thread of its own."""
+
+    def grow() -> None:
+        view.tell("loading", stage="loading weights", progress=0.4)
+        time.sleep(0.3)
+        view.tell("running")
+        started = time.monotonic()
+        for event in tokens(run):
+            if isinstance(event, Reference):
+                run.refer(event)
+                continue
+            due = started + event.index / rate
+            time.sleep(max(0.0, due - time.monotonic()))
+            run.append(event)
+            ARRIVALS.setdefault(view.id, []).append(time.time())
+        run.outcome = "finished"
+        view.tell("done")
+
+    thread = threading.Thread(target=grow, daemon=True)
+    thread.start()
+    return thread
+
+
+ARRIVALS: dict[str, list[float]] = {}
+
+
+def _step(run: Run, index: int, random: np.random.Generator) -> Step:
+    word, before = WORDS[index % len(WORDS)], WORDS[(index - 1) % len(WORDS)]
+    top = TopTokens(np.array([5, 6], np.int32), np.array([0.8, 0.1], np.float32), (word, " ash"))
+    return Step(
+        index=index,
+        position=len(PROMPT) + index,
+        token_id=4,
+        text=before,
+        next_token_id=5,
+        next_text=word,
+        baselines=tuple(Baseline(d, 2.0, top, 0.02) for d in run.dtypes),
+        variants=tuple(_variant(run, k, index, random, top) for k in range(len(run.variants))),
+        seconds=0.05,
+    )
+
+
+def _variant(run: Run, k: int, index: int, random: np.random.Generator, top: TopTokens) -> VariantStep:
+    variant = run.variants[k]
+    low = variant.dtype == "bfloat16"
+    tvd = 10 ** random.normal(-2.4 if low else -6.4, 0.5) if index % 11 else 0.0
+    match = not low or random.random() > 0.06
+    tie = not match and random.random() < 0.3
+    other = top if match else TopTokens(top.ids[::-1], top.probabilities[::-1], (" ash", top.texts[0]))
+    return VariantStep(
+        variant,
+        match,
+        tie,
+        min(tvd, 1.0),
+        tvd * 40,
+        tvd * tvd,
+        int(not match),
+        other,
+        0.02,
+        _layers(run, k, random),
+    )
+
+
+def _layers(run: Run, k: int, random: np.random.Generator) -> LayerStats:
+    layers = run.model.n_layers
+    columns = {}
+    for name in LAYER_METRICS:
+        if name in INTEGER_LAYER_METRICS:
+            columns[name] = random.integers(0, 5, layers).astype(np.int32)
+            continue
+        level = LEVELS.get(name, -3.0) + (
+            2 if name == "scale_ratio" and run.variants[k].update == "direct" else 0
+        )
+        wave = [0.8 * math.sin(1.7 * layer) - (1.5 if layer == 4 else 0.0) for layer in range(layers)]
+        columns[name] = (10 ** (level + np.array(wave) + random.normal(0, 0.4, layers))).astype(np.float32)
+    if random.random() < 0.2:
+        columns["h_abs_min"][random.integers(layers)] = 0.0
+    if run.variants[k].update == "stable":
+        columns["down_ratio"][:] = np.nan
+    return LayerStats(**columns)

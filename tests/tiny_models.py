@@ -1,0 +1,139 @@
+"""Tiny random Gemma 3 models and tokenizers for tests; nothing is downloaded.
+
+Norm weights are randomised (stock initialisation leaves them at zero, which would leave the scale m = 1 + w
+unexercised), and matrices are scaled so that logits are of order one.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from tokenizers import Tokenizer, decoders, models, normalizers, processors
+from transformers import (
+    Gemma3Config,
+    Gemma3ForCausalLM,
+    Gemma3ForConditionalGeneration,
+    Gemma3TextConfig,
+    PreTrainedModel,
+    SiglipVisionConfig,
+)
+
+VOCABULARY = 384
+SPECIALS = ("<pad>", "<eos>", "<bos>", "<unk>")
+
+
+def tiny_config(**overrides: Any) -> Gemma3TextConfig:
+    """Sliding and full attention layers, two query heads to a key head; any field may be overridden."""
+    n_layers = overrides.get("num_hidden_layers", 4)
+    defaults: dict[str, Any] = {
+        "vocab_size": VOCABULARY,
+        "hidden_size": 48,
+        "intermediate_size": 96,
+        "num_hidden_layers": n_layers,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "head_dim": 16,
+        "query_pre_attn_scalar": 16,
+        "sliding_window": 8,
+        "max_position_embeddings": 256,
+        "layer_types": ["full_attention" if i % 3 == 2 else "sliding_attention" for i in range(n_layers)],
+        "pad_token_id": 0,
+        "eos_token_id": 1,
+        "bos_token_id": 2,
+    }
+    return Gemma3TextConfig(**(defaults | overrides))
+
+
+def randomise(model: PreTrainedModel, seed: int) -> None:
+    """Give every parameter a value: matrices ~ N(0, 1.2/fan-in), vectors (norms, biases) ~ N(0, 0.5^2)."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            scale = (1.2 / parameter[0].numel()) ** 0.5 if parameter.dim() > 1 else 0.5
+            parameter.copy_(scale * torch.randn(parameter.shape, generator=generator, dtype=torch.float64))
+
+
+def tiny_gemma3(
+    seed: int = 0, dtype: torch.dtype = torch.float32, **config_overrides: Any
+) -> Gemma3ForCausalLM:
+    """A random text model in eval mode without gradients; the same seed gives the same float32 weights."""
+    model = Gemma3ForCausalLM(tiny_config(**config_overrides))
+    randomise(model, seed)
+    return model.to(dtype).eval().requires_grad_(False)
+
+
+def tiny_image_gemma3(seed: int = 0, **text_overrides: Any) -> Gemma3ForConditionalGeneration:
+    """A random image-and-text model whose text half is :func:`tiny_config`."""
+    vision = SiglipVisionConfig(
+        hidden_size=16,
+        intermediate_size=32,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        image_size=16,
+        patch_size=8,
+        vision_use_head=False,
+    )
+    config = Gemma3Config(
+        text_config=tiny_config(**text_overrides),
+        vision_config=vision,
+        mm_tokens_per_image=4,
+        image_token_index=VOCABULARY - 1,
+        boi_token_index=VOCABULARY - 3,
+        eoi_token_index=VOCABULARY - 2,
+    )
+    model = Gemma3ForConditionalGeneration(config)
+    randomise(model, seed)
+    return model.eval().requires_grad_(False)
+
+
+def tiny_tokenizer() -> Tokenizer:
+    """A byte-fallback BPE with a piece for each of the VOCABULARY ids; it prepends <bos>, as Gemma's does."""
+    pieces = [*SPECIALS, *(f"<0x{i:02X}>" for i in range(256)), "▁"]
+    pieces += [chr(c) for c in range(33, 127) if chr(c) not in "<>"]
+    merges = [
+        ("t", "h"),
+        ("th", "e"),
+        ("▁", "the"),
+        ("i", "n"),
+        ("a", "n"),
+        ("an", "d"),
+        ("▁", "and"),
+        ("▁", "▁"),
+    ]
+    pieces += ["".join(pair) for pair in merges]
+    pieces += [f"<unused{i}>" for i in range(VOCABULARY - len(pieces))]
+    assert len(pieces) == VOCABULARY == len(set(pieces))
+    vocabulary = {piece: i for i, piece in enumerate(pieces)}
+    tokenizer = Tokenizer(
+        models.BPE(vocabulary, merges, unk_token="<unk>", fuse_unk=True, byte_fallback=True)
+    )
+    tokenizer.normalizer = normalizers.Replace(" ", "▁")
+    tokenizer.decoder = decoders.Sequence(
+        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
+    )
+    tokenizer.add_special_tokens(list(SPECIALS))
+    tokenizer.post_processor = processors.TemplateProcessing("<bos> $A", special_tokens=[("<bos>", 2)])
+    return tokenizer
+
+
+def save_tiny_folder(path: Path, model: PreTrainedModel | None = None) -> Path:
+    """Write a model folder that ``load_model`` can load: safetensors, configuration, tokenizer.
+
+    ``model`` is :func:`tiny_gemma3` with its defaults unless given.
+    """
+    path.mkdir(parents=True, exist_ok=True)
+    (model or tiny_gemma3()).save_pretrained(path)
+    tiny_tokenizer().save(str(path / "tokenizer.json"))
+    settings = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "bos_token": "<bos>",
+        "eos_token": "<eos>",
+        "unk_token": "<unk>",
+        "pad_token": "<pad>",
+        "model_max_length": 256,
+    }
+    (path / "tokenizer_config.json").write_text(json.dumps(settings))
+    return path
