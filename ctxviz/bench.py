@@ -1,8 +1,8 @@
 """Speed and memory: ctxviz against stock cached decoding, side by side in one process.
 
-Both sides are timed alternately, token by token, so that whatever else the machine does falls on both; figures
-are medians. A step of ctxviz is the context pass, the patched pass and the metrics of one variant. The references
-(noise floor, unpatched model) are measured after a step, on a schedule, and are counted apart.
+Both sides are timed alternately, token by token, so that whatever else the machine does falls on both;
+figures are medians. A step of ctxviz is the context pass, the patched pass and the metrics of one variant.
+The references (noise floor, unpatched model) are measured after a step, on a schedule, and are counted apart.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ import statistics
 import subprocess
 import sys
 import time
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import cycle, islice
 from typing import TYPE_CHECKING, Final
 
 from ctxviz.errors import CtxvizError, PromptError
@@ -20,6 +22,8 @@ from ctxviz.models.progress import Progress, silent
 from ctxviz.records import RunSettings, Step
 
 if TYPE_CHECKING:
+    import torch
+
     from ctxviz.models import LoadedModel
 
 DTYPES: Final = ("float32", "bfloat16")
@@ -30,16 +34,16 @@ WARM_UP: Final = 3
 EARLY, LATE, AROUND = 20, 200, 5
 """Flatness: tokens 20 and 200, each the median of that many tokens on either side."""
 PASSAGE: Final = (
-    "A quiet harbour town wakes before the sun. Fishing boats leave in a line, their lamps small and yellow, and "
-    "the baker carries warm bread past shuttered windows. By noon the square is full of voices, prices, dogs and "
-    "bicycles. Children race the tide along the wall, and an old clock, always four minutes late, counts the "
-    "afternoon. When evening comes, people lean on the railings and talk about the weather. "
+    "A quiet harbour town wakes before the sun. Fishing boats leave in a line, their lamps small and yellow, "
+    "and the baker carries warm bread past shuttered windows. By noon the square is full of voices, prices, "
+    "dogs and bicycles. Children race the tide along the wall, and an old clock, always four minutes late, "
+    "counts the afternoon. When evening comes, people lean on the railings and talk about the weather. "
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of the table; seconds are medians per token, ``context`` is the tokens before the query, and itself."""
+    """One line of the table; seconds are medians per token, ``context`` the tokens given."""
 
     model: str
     dtype: str
@@ -69,7 +73,7 @@ class _Timings:
     references: float
 
 
-def first_token_seconds(model: str, device: str) -> float:
+def first_token_seconds(model: str, device: str, threads: int | None = None) -> float:
     """Wall time of a new process that loads the model and writes one token, the interpreter's start included.
 
     Raises:
@@ -77,11 +81,16 @@ def first_token_seconds(model: str, device: str) -> float:
     """
     command = [sys.executable, "-m", "ctxviz", "run", "--model", model, "--prompt", PASSAGE.strip()]
     command += ["--max-new-tokens", "1", "--json", "--no-progress", "--device", device]
+    command += [] if threads is None else ["--threads", str(threads)]
     started = time.perf_counter()
-    done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", errors="replace", check=False)
+    done = subprocess.run(
+        command, capture_output=True, text=True, encoding="utf-8", errors="replace", check=False
+    )
     seconds = time.perf_counter() - started
     if done.returncode != 0:
-        raise CtxvizError(done.stderr.strip().removeprefix("ctxviz: ") or "The first token could not be measured.")
+        raise CtxvizError(
+            done.stderr.strip().removeprefix("ctxviz: ") or "The first token could not be measured."
+        )
     return seconds
 
 
@@ -102,7 +111,8 @@ def flatness(model: LoadedModel, context: int, progress: Progress = silent) -> t
     settings = _settings("float32", "written", "stable", LATE + AROUND)
     timings = _alternate(model, passage(model, context), settings)
     early, late = (
-        _row(model, settings, context + token, timings, token - AROUND, token + AROUND) for token in (EARLY, LATE)
+        _row(model, settings, context + token, timings, token - AROUND, token + AROUND)
+        for token in (EARLY, LATE)
     )
     return early, late
 
@@ -123,16 +133,24 @@ def passage(model: LoadedModel, length: int) -> str:
     from ctxviz.engine import tokenise
 
     if length > model.window:
-        raise PromptError(f"A context of {length} tokens exceeds the model's window of {model.window}; choose less.")
-    words: list[str] = []
-    while len(tokenise(model, " ".join([*words, "a"]))) < length:
-        words += PASSAGE.split()
-    for end in range(len(words), 0, -1):
+        raise PromptError(
+            f"A context of {length} tokens exceeds the model's window of {model.window}; choose less."
+        )
+    # Every word is at least one token, so this many words are enough.
+    words = list(islice(cycle(PASSAGE.split()), length))
+
+    def count(end: int) -> int:
+        return len(tokenise(model, " ".join(words[:end])))
+
+    longest = bisect_right(range(1, length), length, key=count)
+    for end in range(longest, max(longest - 8, 0), -1):
         for tail in ("", ".", " a", " a b", " a b c"):
             text = " ".join(words[:end]) + tail
             if len(tokenise(model, text)) == length:
                 return text
-    raise PromptError(f"No passage of exactly {length} tokens was found for this model; choose another context.")
+    raise PromptError(
+        f"No passage of exactly {length} tokens was found for this model; choose another context."
+    )
 
 
 def _settings(dtype: str, arithmetic: str, update: str, tokens: int) -> RunSettings:
@@ -174,7 +192,9 @@ def _alternate(model: LoadedModel, prompt: str, settings: RunSettings) -> _Timin
         else:
             references += seconds
     if len(timings[0]) < settings.max_new_tokens:
-        raise CtxvizError(f"The model ended its text after {len(timings[0])} tokens; choose another --context.")
+        raise CtxvizError(
+            f"The model ended its text after {len(timings[0])} tokens; choose another --context."
+        )
     return _Timings(*timings, references)
 
 
@@ -182,10 +202,8 @@ class _StockDecoding:
     """The stock model with its own cache, one token at a time, greedy: the fastest plain way to decode."""
 
     def __init__(self, model: LoadedModel, dtype: str, prompt: tuple[int, ...]) -> None:
-        import torch
         from transformers import DynamicCache
 
-        self._torch = torch
         self._model = model.in_dtype(dtype)
         self._device = model.device
         self._cache = DynamicCache(config=self._model.config)
@@ -198,7 +216,9 @@ class _StockDecoding:
         int(logits[0, -1].argmax())
         return time.perf_counter() - started
 
-    def _forward(self, ids: list[int]):  # noqa: ANN202
-        with self._torch.inference_mode():
-            tokens = self._torch.tensor([ids], device=self._device)
+    def _forward(self, ids: list[int]) -> torch.Tensor:
+        import torch
+
+        with torch.inference_mode():
+            tokens = torch.tensor([ids], device=self._device)
             return self._model(input_ids=tokens, cache=self._cache, use_cache=True, logits_to_keep=1).logits

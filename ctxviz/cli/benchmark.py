@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 
+from rich import box
 from rich.table import Table
 
 from ctxviz import bench
@@ -16,7 +17,14 @@ MEMORY_TARGET, FIRST_TOKEN_TARGET, FLATNESS_TARGET = 4.0, 20.0, 1.15
 
 
 def run_bench(
-    reference: str, context: int, tokens: int, *, as_json: bool, threads: int | None, device: str, with_bar: bool
+    reference: str,
+    context: int,
+    tokens: int,
+    *,
+    as_json: bool,
+    threads: int | None,
+    device: str,
+    with_bar: bool,
 ) -> None:
     """Measure everything and print it.
 
@@ -34,7 +42,7 @@ def run_bench(
     with bar(with_bar) as progress:
         progress("a new process to its first token", None)
         # Twice: the first may convert the weights or read them from a cold disk.
-        first_token = [bench.first_token_seconds(reference, device) for _ in range(2)][-1]
+        first_token = [bench.first_token_seconds(reference, device, threads) for _ in range(2)][-1]
         progress("importing torch and transformers", None)
         from ctxviz.models import load_model
 
@@ -74,16 +82,14 @@ def _record(row: bench.Row) -> dict[str, str | int | float]:
 
 
 def _table(rows: list[bench.Row]) -> Table:
-    """The rows, the ratio aimed for beside the one measured; seconds in milliseconds."""
-    names = ("dtype", "arithmetic", "update", "context", "stock ms", "ms", "ratio", "target", "references ms")
-    table = Table(title=cell(rows[0].model))
-    for name in names:
-        table.add_column(name, justify="left" if name in names[:3] else "right")
+    """The rows: milliseconds per token, the ratio beside the one aimed for, the references' share."""
+    table = Table(title=cell(rows[0].model), box=box.SIMPLE_HEAD, padding=(0, 1), collapse_padding=True)
+    table.add_column("patching", no_wrap=True)
+    for name in ("context", "stock ms", "ms", "ratio", "target", "+ refs ms"):
+        table.add_column(name, justify="right", no_wrap=True)
     for row in rows:
         table.add_row(
-            row.dtype,
-            row.arithmetic,
-            row.update,
+            f"{row.dtype} {row.arithmetic} {row.update}",
             str(row.context),
             f"{1e3 * row.stock_seconds:.1f}",
             f"{1e3 * row.seconds:.1f}",

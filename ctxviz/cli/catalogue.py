@@ -25,7 +25,7 @@ def list_models() -> None:
     licences: dict[tuple[str, str], list[str]] = {}
     for entry in CATALOGUE.values():
         needs = [estimate(entry.key, (dtype,)).need_bytes for dtype in SHOWN_DTYPES]
-        ready = "yes" if is_ready(entry) else "fetch first" if entry.source == "hub" else "after one start"
+        ready = "yes" if is_ready(entry) else "no, gated" if entry.gated else "no"
         table.add_row(
             entry.key,
             cell(entry.description),
@@ -35,7 +35,11 @@ def list_models() -> None:
         licences.setdefault((entry.licence, entry.licence_url), []).append(entry.key)
     try:
         show(table)
-        write(f"Memory is what loading takes; {gigabytes(free_bytes('cpu'))} are free now.\n")
+        write(f"float32, bfloat16: memory needed; {gigabytes(free_bytes('cpu'))} are free now.\n")
+        write(
+            "What is not ready is made so by fetch KEY or the first run; "
+            "gated: needs a Hub token and an accepted licence.\n"
+        )
         for (licence, url), keys in licences.items():
             write(f"Licence of {', '.join(keys)}: {licence}, {url}\n")
     except ReaderGoneError:

@@ -59,7 +59,9 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def options(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Say it and end.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say it and end.")
+    ] = False,
 ) -> None:
     """What a context does to a transformer, shown as weight patches. The page: streamlit run app.py"""
 
@@ -89,33 +91,47 @@ def run(
     prompt: Annotated[
         str, typer.Option(metavar="TEXT|@FILE", help="The text, or @FILE: UTF-8, less one final line break.")
     ],
-    image: Annotated[Path | None, typer.Option(metavar="FILE", help="A picture, for models that read them.")] = None,
-    update: Annotated[list[str] | None, typer.Option(metavar="RULE", help=f"Repeatable: {', '.join(UPDATE_RULES)}. [stable]")] = None,
-    arithmetic: Annotated[
-        list[str] | None, typer.Option(metavar="KIND", help=f"Repeatable: {', '.join(ARITHMETICS)}. [written]")
+    image: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A picture, for models that read them.")
     ] = None,
-    dtype: Annotated[list[str] | None, typer.Option(metavar="DTYPE", help=f"Repeatable: {', '.join(DTYPES)}. [float32]")] = None,
+    update: Annotated[
+        list[str] | None,
+        typer.Option(metavar="RULE", help=f"Repeatable: {', '.join(UPDATE_RULES)}. [stable]"),
+    ] = None,
+    arithmetic: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KIND", help=f"Repeatable: {', '.join(ARITHMETICS)}. [written]"),
+    ] = None,
+    dtype: Annotated[
+        list[str] | None, typer.Option(metavar="DTYPE", help=f"Repeatable: {', '.join(DTYPES)}. [float32]")
+    ] = None,
     first_layer: Annotated[int, typer.Option(help="The first layer that is patched.")] = DEFAULTS.first_layer,
     fold: Annotated[
         str,
         typer.Option(
-            metavar="all|all-but-bos|image|START:END", help="What is folded into weights; positions count from 0."
+            metavar="all|all-but-bos|image|START:END",
+            help="What is folded into weights; positions count from 0.",
         ),
     ] = "all",
-    floor: Annotated[float, typer.Option(help="tau of the floored rule, above 0 and at most 1.")] = DEFAULTS.floor,
+    floor: Annotated[
+        float, typer.Option(help="tau of the floored rule, above 0 and at most 1.")
+    ] = DEFAULTS.floor,
     max_new_tokens: Annotated[int, typer.Option(help="How many tokens to write.")] = DEFAULTS.max_new_tokens,
     save: Annotated[
-        Path | None, typer.Option(metavar="RUN_FILE", help="Keep the run, for the page (.ctxviz); replaces the file.")
+        Path | None,
+        typer.Option(metavar="RUN_FILE", help="Keep the run, for the page (.ctxviz); replaces the file."),
     ] = None,
     save_patches: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Keep the patches: one safetensors file a step and variant.")
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Keep the patches: one safetensors file a step and variant."),
     ] = None,
     as_json: Annotated[
         bool,
         typer.Option(
             "--json",
-            help="One line per step and variant on stdout, held back until the step's unpatched_tvd is measured "
-            "(at most 8 steps). noise_floor_tvd is measured at steps 0, 1, 2, 4, 8, ...; other steps carry the latest.",
+            help="One line per step and variant on stdout, held back until the step's unpatched_tvd is "
+            "measured (at most 8 steps). noise_floor_tvd is measured at steps 0, 1, 2, 4, 8, ...; "
+            "other steps carry the latest.",
         ),
     ] = False,
     threads: Threads = None,
@@ -152,8 +168,12 @@ def run(
 
 @app.command()
 def bench(
-    as_json: Annotated[bool, typer.Option("--json", help="One line per row on stdout, the rest on stderr.")] = False,
-    model: Annotated[str, typer.Option(help="A key of the catalogue, a folder, or a .gguf file.")] = "gemma-3-270m",
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One line per row on stdout, the rest on stderr.")
+    ] = False,
+    model: Annotated[
+        str, typer.Option(help="A key of the catalogue, a folder, or a .gguf file.")
+    ] = "gemma-3-270m",
     context: Annotated[int, typer.Option(min=8, help="Tokens of the prompt.")] = 64,
     tokens: Annotated[int, typer.Option(min=3, help="Tokens measured per row.")] = 24,
     threads: Threads = None,
@@ -163,4 +183,6 @@ def bench(
     """Measure speed and memory, side by side with stock cached decoding in the same process."""
     from ctxviz.cli.benchmark import run_bench
 
-    run_bench(model, context, tokens, as_json=as_json, threads=threads, device=device, with_bar=not no_progress)
+    run_bench(
+        model, context, tokens, as_json=as_json, threads=threads, device=device, with_bar=not no_progress
+    )

@@ -11,7 +11,7 @@ from ctxviz.cli.lines import JsonLines
 from ctxviz.cli.report import Report
 from ctxviz.cli.terminal import Bar, ReaderGoneError, bar, sentence, write
 from ctxviz.errors import CtxvizError, SettingsError
-from ctxviz.records import Context, ModelIdentity, Reference, RunSettings, Step
+from ctxviz.records import ModelIdentity, Reference, RunSettings, Step
 from ctxviz.run import Run
 
 if TYPE_CHECKING:
@@ -149,5 +149,6 @@ def _save(run: Run, target: Path) -> None:
         save_run(run, target)
     except OSError as error:
         raise SettingsError(
-            f"The run cannot be written to {str(target)!r} ({error.strerror}); make room or choose another file."
+            f"The run cannot be written to {str(target)!r} ({error.strerror}); "
+            "make room or choose another file."
         ) from None

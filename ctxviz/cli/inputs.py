@@ -36,12 +36,15 @@ def _read_file(name: str) -> str:
             data = file.read(PROMPT_LIMIT + 1)
     except FileNotFoundError:
         raise PromptError(
-            f"There is no prompt file {shown}; check its path, or put a prompt that begins with @ into a file."
+            f"There is no prompt file {shown}; check its path, "
+            "or put a prompt that begins with @ into a file."
         ) from None
     except IsADirectoryError:
         raise PromptError(f"The prompt file {shown} is a folder; name a text file.") from None
     except (OSError, ValueError) as error:
-        raise PromptError(f"The prompt file {shown} cannot be read ({_reason(error)}); name another.") from None
+        raise PromptError(
+            f"The prompt file {shown} cannot be read ({_reason(error)}); name another."
+        ) from None
     if len(data) > PROMPT_LIMIT:
         raise PromptError(
             f"The prompt file {shown} is larger than {PROMPT_LIMIT // 2**20} MiB; use a shorter text."
@@ -64,7 +67,9 @@ def check_run_file(target: Path) -> None:
     if not target.parent.is_dir():
         raise SettingsError(f"The folder of the run file {str(target)!r} does not exist; make it first.")
     if not os.access(target.parent, os.W_OK):
-        raise SettingsError(f"The folder of the run file {str(target)!r} cannot be written to; choose another.")
+        raise SettingsError(
+            f"The folder of the run file {str(target)!r} cannot be written to; choose another."
+        )
 
 
 def make_patch_folder(target: Path) -> None:

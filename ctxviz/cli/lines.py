@@ -31,8 +31,8 @@ LAYER_KEYS: Final = (
 class JsonLines:
     """Writes the lines of a growing run, a step's lines as soon as its unpatched model was measured.
 
-    References come in batches some steps after their steps; :meth:`finish` writes what is still held back, with
-    null for whatever was never measured.
+    References come in batches some steps after their steps; :meth:`finish` writes what is still held back,
+    with null for whatever was never measured.
     """
 
     def __init__(self, write: Callable[[str], None]) -> None:
@@ -46,7 +46,9 @@ class JsonLines:
     def reference(self, run: Run, reference: Reference) -> None:
         if reference.unpatched_tvd is not None:
             self._measured.add((reference.step, reference.dtype))
-        while self._written < len(run) and all((self._written, dtype) in self._measured for dtype in run.dtypes):
+        while self._written < len(run) and all(
+            (self._written, dtype) in self._measured for dtype in run.dtypes
+        ):
             self._put(run)
 
     def finish(self, run: Run) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from rich import box
 from rich.table import Table
 
 from ctxviz.cli.terminal import cell, show, visible, write
@@ -34,7 +35,7 @@ class Report:
         for first in range(0, len(run.variants), COLUMNS):
             chosen = range(first, min(first + COLUMNS, len(run.variants)))
             columns = [_summary(run, k) for k in chosen]
-            table = Table("")
+            table = Table("", box=box.SIMPLE_HEAD)
             for k in chosen:
                 table.add_column(cell(run.variants[k].label))
             for row, label in enumerate(columns[0]):
@@ -52,14 +53,14 @@ def _summary(run: Run, variant: int) -> dict[str, str]:
         "same token": f"{int(match.sum())} of {len(run)}{ties}",
         "TVD, median": _figure(_median(tvd)),
         "TVD, largest": _figure(_largest(tvd)),
-        "  without any patch, median": _figure(_median(run.reference("unpatched_tvd", chosen.dtype))),
-        "  noise floor, largest": _figure(_largest(run.reference("noise_floor_tvd", chosen.dtype))),
+        "unpatched TVD, median": _figure(_median(run.reference("unpatched_tvd", chosen.dtype))),
+        "noise floor TVD, largest": _figure(_largest(run.reference("noise_floor_tvd", chosen.dtype))),
         "largest logit gap": _figure(_largest(gap)),
         "largest ‖Δm‖/‖m‖": _figure(_largest(run.field("scale_ratio", variant))),
         "smallest |h|": _smallest_h(run, variant),
-        "dead coordinates": _count(run, "dead", variant),
+        "dead, at most": _count(run, "dead", variant),
         "uncontrolled, at most": _count(run, "uncontrolled", variant),
-        "seconds per token, median": _figure(_median(run.series("seconds", variant))),
+        "seconds, median": _figure(_median(run.series("seconds", variant))),
     }
 
 

@@ -23,7 +23,7 @@ class ReaderGoneError(Exception):
 
 
 def visible(text: str, *, keep: str = "\n\t") -> str:
-    """Text with every control, escape and direction-changing character but those of ``keep`` written as ``\\\\x1b``."""
+    """Text whose controls, escapes and changes of direction are spelt out, those of ``keep`` excepted."""
     return "".join(
         c
         if c.isprintable() or c in keep or c in KEPT_FORMATS or unicodedata.category(c) == "Zs"

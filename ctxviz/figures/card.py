@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -20,6 +21,7 @@ Table = dict[str, list[Any]]
 """Columns of equal length; cells are text, numbers, booleans or None."""
 
 _FORMULA_STARTS: Final = ("=", "+", "-", "@", "＝", "＋", "－", "＠", "\t", "\r", "\n")
+_SURROGATES: Final = re.compile("[\ud800-\udfff]")
 WIDTH_OF_SPARSE_TICKS: Final = 32
 """About as many token labels as an axis holds without crowding."""
 
@@ -58,7 +60,7 @@ def _cell(value: object) -> str:
         return _number(value)
     if isinstance(value, (int, np.integer)):
         return str(int(value))
-    text = str(value).encode("utf-8", "replace").decode("utf-8")
+    text = _SURROGATES.sub("\ufffd", str(value))
     return "'" + text if text.lstrip(" ").startswith(_FORMULA_STARTS) else text
 
 

@@ -19,6 +19,7 @@ from ctxviz.run import Run
 HEIGHT: Final = 420
 WORST: Final = 10
 
+
 @dataclass(frozen=True, slots=True)
 class Coordinate:
     """One row of the worst table; NaN where not finite."""
@@ -84,7 +85,9 @@ def coordinates(run: Run, step: int, layer: int, variant: int, theme: Theme = LI
     return FigureCard(figure, title, _caption(h, dm, dead, product), alt, _table(vectors, layer, dead))
 
 
-def _add_products(figure: go.Figure, frame: Frame, h: Floats, dm: Floats, named: list[int], symbol: str, theme: Theme) -> None:
+def _add_products(
+    figure: go.Figure, frame: Frame, h: Floats, dm: Floats, named: list[int], symbol: str, theme: Theme
+) -> None:
     """Lines of slope -1 on which |h| times |dm| is one power of ten, each named where there is room."""
     low, high = decades(h * dm)
     step = max(1, round((high - low) / 4))

@@ -1,4 +1,4 @@
-"""The plane a log-log scatter is drawn in: its range, where exact zeros go, and where there is room for words."""
+"""The plane of a log-log scatter: its range, where exact zeros go, and where there is room for words."""
 
 from __future__ import annotations
 

@@ -2,75 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import plotly.graph_objects as go
-from numpy.typing import NDArray
 
 from ctxviz.figures.card import FigureCard, blank, column, join, new_texts, note, some_ticks
-from ctxviz.figures.palette import CIVIDIS, DARK, LIGHT, Theme, label
+from ctxviz.figures.metrics import METRICS, Metric, Values, metric_table
+from ctxviz.figures.palette import CIVIDIS, LIGHT, Theme, label
 from ctxviz.figures.text import counted, plain, power_of_ten, quoted, sci
 from ctxviz.run import Run
-
-Values = NDArray[np.float64]
 
 MANY_CELLS: Final = 4000
 """Above this many marks a figure is drawn with WebGL, one node for all of them."""
 TICK_CHARACTERS: Final = 11
+ON_BRIGHT, ON_DARK = "#000000", "#ffffff"
+"""Glyphs on a cell; the field looks the same in both themes."""
 SLACK: Final = 1e-9
 """Decades by which rounding may put the field's own extremes past its scale."""
-
-
-@dataclass(frozen=True, slots=True)
-class Metric:
-    """A per-layer quantity: its name, symbol, what it means, and whether the smallest value is the worst."""
-
-    title: str
-    symbol: str
-    meaning: str
-    small_is_bad: bool = False
-
-
-METRICS: Final = {
-    "h_abs_min": Metric(
-        "Smallest denominator |h|",
-        "min |h|",
-        "The smallest number the scale update divides by; dark is small, and there the patch blows up.",
-        small_is_bad=True,
-    ),
-    "scale_max_abs": Metric(
-        "Largest change of a scale |Δm|",
-        "max |Δm|",
-        "The largest change of any one coordinate of the post-MLP scale vector; bright is large.",
-    ),
-    "scale_ratio": Metric(
-        "Patch over scale vector",
-        "‖Δm‖ / ‖m‖",
-        "The size of the change of the scale vector beside the vector itself; bright is large.",
-    ),
-    "weight_ratio": Metric(
-        "Patch over weight matrix",
-        "‖ΔW‖ / ‖W‖",
-        "The size of the rank-one change beside its matrix, largest of gate, up and down; bright is large.",
-    ),
-    "output_error": Metric(
-        "Error of the layer's output",
-        "‖x − x_C‖ / ‖x_C‖",
-        "How far the patched layer's output is from the output with the context; bright is far.",
-    ),
-}
-"""What can be drawn, by key, in the order to offer it."""
-
-
-def metric_table(run: Run, variant: int, metric: str) -> Values:
-    """A METRICS quantity, [n_layers, steps]; NaN where not measured."""
-    if metric == "weight_ratio":
-        ratios = [run.field(name, variant) for name in ("gate_ratio", "up_ratio", "down_ratio")]
-        n = min(ratio.shape[1] for ratio in ratios)
-        return np.fmax.reduce([ratio[:, :n] for ratio in ratios]).astype(np.float64)
-    return run.field(metric, variant).astype(np.float64)
 
 
 def heatmap(
@@ -174,9 +123,7 @@ def _add_glyphs(
         ("past the scale", "x-thin-open", past, "✕"),
         ("not measured", "line-ew-open", np.isnan(values) & ~unpatched, "–"),
     )
-    ground = np.where(
-        np.isnan(logs), theme.ink, np.where(logs > (low + high) / 2, DARK.background, LIGHT.background)
-    )
+    ground = np.where(np.isnan(logs), theme.ink, np.where(logs > (low + high) / 2, ON_BRIGHT, ON_DARK))
     sentences = []
     for name, symbol, cells, glyph in kinds:
         if not cells.any():

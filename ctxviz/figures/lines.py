@@ -8,9 +8,9 @@ from typing import Final
 
 import numpy as np
 import plotly.graph_objects as go
-from numpy.typing import NDArray
 
 from ctxviz.figures.card import FigureCard, Table, blank, column, join, new_texts, note
+from ctxviz.figures.metrics import Values, largest_scale_ratio
 from ctxviz.figures.palette import LIGHT, NOISE_DASH, UNPATCHED_DASH, Theme, label, variant_style
 from ctxviz.figures.text import counted, plain, quoted, sci
 from ctxviz.run import Run
@@ -19,8 +19,6 @@ HEIGHT: Final = 300
 ZERO_ROW: Final = 0.6
 """Decades below the smallest power of ten shown at which exact zeros are drawn."""
 MARKERS_SHOWN: Final = 14
-
-Values = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +34,6 @@ class _Chart:
 
 def _metric(name: str) -> Callable[[Run, int], Values]:
     return lambda run, variant: run.series(name, variant)
-
-
-def largest_scale_ratio(run: Run, variant: int) -> Values:
-    """||dm||/||m|| of a variant, largest over its patched layers, [steps]; NaN where no layer is patched."""
-    table = run.field("scale_ratio", variant)
-    return np.fmax.reduce(table, axis=0).astype(np.float64)
 
 
 _LOGIT_GAP = _Chart(

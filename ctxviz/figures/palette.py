@@ -17,7 +17,10 @@ FONT: Final = 'ui-sans-serif, system-ui, "Segoe UI", "Noto Sans", "DejaVu Sans",
 
 @dataclass(frozen=True, slots=True)
 class Theme:
-    """Colours of a page: paper, panels on it, text, quieter text, grid lines, and the mark of trouble."""
+    """Colours of a page: paper, panels on it, text, quieter text, grid lines, trouble, and what is chosen.
+
+    None of them is a colour of a variant, so a finished figure can be given the other theme colour by colour.
+    """
 
     name: str
     background: str
@@ -29,8 +32,8 @@ class Theme:
     accent: str
 
 
-LIGHT: Final = Theme("light", "#fcfcfa", "#f3f3ef", "#1b1e23", "#626a73", "#dcdcd5", "#D55E00", "#0072B2")
-DARK: Final = Theme("dark", "#14161a", "#1c1f25", "#eceef0", "#a2a9b2", "#31353c", "#E8783A", "#56B4E9")
+LIGHT: Final = Theme("light", "#fcfcfa", "#f3f3ef", "#1b1e23", "#626a73", "#dcdcd5", "#B84F00", "#00679F")
+DARK: Final = Theme("dark", "#14161a", "#1c1f25", "#eceef0", "#a2a9b2", "#31353c", "#F08A4B", "#74C2F2")
 THEMES: Final = {theme.name: theme for theme in (LIGHT, DARK)}
 
 HIGH_PRECISION: Final = ("float64", "float32")

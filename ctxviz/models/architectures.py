@@ -64,9 +64,9 @@ def for_model_type(model_type: object) -> Architecture:
     for architecture in ARCHITECTURES:
         if model_type in architecture.model_types:
             return architecture
-    known = ", ".join(t for a in ARCHITECTURES for t in a.model_types)
+    known = " or ".join(t for a in ARCHITECTURES for t in a.model_types)
     raise ModelError(
-        f"The architecture {str(model_type)[:40]!r} is not supported; choose a model of one of these types: {known}."
+        f"The architecture {str(model_type)[:40]!r} is not supported; choose a model of type {known}."
     )
 
 

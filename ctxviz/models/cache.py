@@ -1,8 +1,8 @@
 """Converted models on disk: built once, checked on every use, rebuilt when anything about them is wrong.
 
-A model is built in a temporary folder beside its place and renamed into it as the last step, so a folder that is
-in its place was finished. Builders of the same model wait for each other on a file lock, which the operating
-system lets go of when a process dies.
+A model is built in a temporary folder beside its place and renamed into it as the last step, so a folder
+that is in its place was finished. Builders of the same model wait for each other on a file lock, which the
+operating system lets go of when a process dies.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Build = Callable[[Path, Progress], None]
 
 
 def models_folder() -> Path:
-    """Where converted models live: ``$CTXVIZ_CACHE``, or ctxviz in the user's cache folder, then ``models``."""
+    """Where converted models live: ``models`` in ``$CTXVIZ_CACHE``, else in the user's cache folder."""
     chosen = os.environ.get("CTXVIZ_CACHE")
     base = Path(chosen).expanduser() if chosen else Path(platformdirs.user_cache_dir("ctxviz"))
     return base.absolute() / "models"
@@ -115,7 +115,7 @@ def _build(place: Path, sha256: str, build: Build, progress: Progress) -> None:
 
 
 def _fault(place: Path, sha256: str, progress: Progress | None = None) -> str | None:
-    """What is wrong with a stored model, in a few words; contents are compared only where progress is given."""
+    """What is wrong with a stored model, in a few words; contents are compared if progress is given."""
     if not os.path.lexists(place):
         return "it is absent"
     if place.is_symlink() or not place.is_dir():
@@ -186,8 +186,8 @@ def _require_room(folder: Path, bytes_needed: int) -> None:
     free = shutil.disk_usage(folder).free
     if free < bytes_needed:
         raise ModelError(
-            f"Preparing the model needs {bytes_needed / 1e9:.1f} GB in {folder}, and {free / 1e9:.1f} GB are free; "
-            f"{_REMEDY}."
+            f"Preparing the model needs {bytes_needed / 1e9:.1f} GB in {folder}, "
+            f"and {free / 1e9:.1f} GB are free; {_REMEDY}."
         )
 
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import torch
 
 from ctxviz.errors import SettingsError
+from ctxviz.models.sources import reason
 from ctxviz.records import DTYPES
 
 _SELF_TEST_TOLERANCE = 1e-3
-"""Of logits of order 1 after two layers in float32: rounding gives about 1e-6, TF32 or a broken kernel more."""
+"""Relative, of logits after two float32 layers: rounding gives about 1e-6, TF32 or a broken kernel more."""
 
 
 def choose(device: str) -> torch.device:
-    """``auto`` (CUDA, then MPS, then CPU), or a device by name, such as ``cpu``, ``cuda``, ``cuda:1``, ``mps``.
+    """``auto`` (CUDA, then MPS, then CPU), or a device by name: ``cpu``, ``cuda``, ``cuda:1``, ``mps``.
 
     Raises:
         SettingsError: the name means nothing, or this machine has no such device.
@@ -65,7 +67,7 @@ def self_test(device: torch.device) -> str | None:
 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        model = Gemma3ForCausalLM(
+        model: Any = Gemma3ForCausalLM(
             Gemma3TextConfig(
                 vocab_size=64,
                 hidden_size=64,
@@ -88,7 +90,7 @@ def self_test(device: torch.device) -> str | None:
             expected = model(input_ids=ids, use_cache=False).logits
             found = model.to(device)(input_ids=ids.to(device), use_cache=False).logits.cpu()
     except RuntimeError as error:
-        return f"The device {device} failed a small test ({str(error).splitlines()[0][:120]}); use the cpu device."
+        return f"The device {device} failed a small test ({reason(error)}); use the cpu device."
     gap = float((found - expected).abs().max() / expected.abs().max())
     if gap <= _SELF_TEST_TOLERANCE:
         return None

@@ -1,4 +1,4 @@
-"""Is this folder a model that may be loaded? Told from headers and small files, before transformers sees it."""
+"""Is this folder a model that may be loaded? Told from small files, before transformers sees it."""
 
 from __future__ import annotations
 
@@ -94,8 +94,8 @@ def read_configuration(folder: Path) -> dict[str, Any]:
     foreign = [key for key in _FOREIGN_KEYS if key in config]
     if foreign:
         raise ModelError(
-            f"config.json in {show(folder.name)} asks for other files or code ({', '.join(foreign)}), which is not done; "
-            "remove that from it."
+            f"config.json in {show(folder.name)} asks for other files or code ({', '.join(foreign)}), "
+            "which is not done; remove that from it."
         )
     return config
 

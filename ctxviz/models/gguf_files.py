@@ -1,7 +1,7 @@
-"""Reading a GGUF file's header with every length checked, so that a broken file is told before its data is used.
+"""Reading a GGUF file's header with every length checked: a broken file is told before its data is used.
 
-Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md. (The gguf library's own reader builds a numpy
-view per vocabulary entry, which takes half a minute for Gemma's, and does not notice a truncated file.)
+Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md. (The gguf library's own reader builds
+several numpy views per vocabulary entry, which takes half a minute for Gemma's.)
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def read_header(path: Path) -> GgufHeader:
     """Read the header and check that every tensor lies inside the file.
 
     Raises:
-        ModelError: not GGUF, another version or byte order, truncated, or of a storage type that cannot be read.
+        ModelError: not GGUF, another version or byte order, truncated, or an unknown storage type.
     """
     try:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
@@ -72,7 +72,7 @@ def read_header(path: Path) -> GgufHeader:
         raise ModelError(
             f"{show(path.name)} cannot be read ({reason(error)}); check its permissions."
         ) from None
-    except (struct.error, IndexError, KeyError, OverflowError, ValueError) as error:
+    except (struct.error, KeyError, OverflowError, ValueError) as error:
         # ValueError: an empty file cannot be mapped, or a name is not UTF-8.
         raise ModelError(
             f"{show(path.name)} is truncated or damaged ({reason(error)}); download it again."
@@ -133,7 +133,8 @@ class _Reader:
         for _ in range(entry_count):
             key, type_id = self._string(), self._take("I")
             metadata[key] = self._value(type_id)
-        metadata["general.architecture"]  # noqa: B018 - its absence is reported as damage
+        if "general.architecture" not in metadata:
+            raise ValueError("it names no architecture")
         entries = [self._tensor_entry() for _ in range(tensor_count)]
         return GgufHeader(metadata, self._placed(entries, metadata.get("general.alignment", 32)))
 

@@ -74,7 +74,7 @@ def _reporter(progress: Progress | None) -> type:
             self._bytes = kwargs.get("unit") == "B"
             super().__init__(*args, **kwargs)
 
-        def display(self, *args: Any, **kwargs: Any) -> None:
+        def display(self, *_: Any, **__: Any) -> None:
             if progress is not None and self._bytes and self.total:
                 progress("downloading the model", min(1.0, self.n / self.total))
 
@@ -120,10 +120,12 @@ def _gated(hub_id: str, page: str, error: Exception) -> str:
     response = getattr(error, "response", None)
     refused = getattr(response, "status_code", None) == 403
     if refused and huggingface_hub.get_token() is not None:
-        return f"The licence of {hub_id} is not granted to your account yet; accept it at {page}, and load it again."
+        return (
+            f"The licence of {hub_id} is not granted to your account yet; accept it at {page} and load again."
+        )
     return (
-        f"{hub_id} needs a Hugging Face token, and there is none that is accepted; log in with `hf auth login` "
-        f"(a token comes from https://huggingface.co/settings/tokens), after accepting the licence at {page}."
+        f"{hub_id} needs a Hugging Face token, and there is none that is accepted; accept the licence at "
+        f"{page}, make a token at https://huggingface.co/settings/tokens, and log in with `hf auth login`."
     )
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from threading import RLock
 from typing import Any, Final
@@ -14,7 +14,7 @@ from ctxviz import __version__
 from ctxviz.errors import CtxvizError, MemoryRefusedError, ModelError, SettingsError
 from ctxviz.models import devices, memory
 from ctxviz.models.architectures import Architecture, for_config
-from ctxviz.models.folders import FolderFacts, inspect
+from ctxviz.models.folders import FolderFacts, inspect, read_json
 from ctxviz.models.preparing import ReadyModel, estimate, prepare
 from ctxviz.models.progress import Progress, silent
 from ctxviz.models.quiet import quiet_transformers
@@ -84,7 +84,7 @@ class LoadedModel:
         self._models: dict[str, torch.nn.Module] = {}
         self._closed = False
         progress("reading the tokenizer", None)
-        with quiet_transformers(), _explaining(ready.folder):
+        with quiet_transformers(), _explained(ready.folder):
             config = AutoConfig.from_pretrained(ready.folder, local_files_only=True, trust_remote_code=False)
             self.tokenizer: Any = AutoTokenizer.from_pretrained(
                 ready.folder, local_files_only=True, trust_remote_code=False
@@ -164,7 +164,7 @@ class LoadedModel:
             return self._models[name]
 
     def piece(self, token_id: int) -> str:
-        """A token as readable text; byte pieces stay ``<0xE2>``, an id outside the vocabulary is ``<id N>``."""
+        """A token as readable text, for any id: byte pieces stay ``<0xE2>``, an unknown id is ``<id N>``."""
         try:
             piece = self.tokenizer.convert_ids_to_tokens(int(token_id))
         except (OverflowError, IndexError, ValueError, TypeError):
@@ -189,10 +189,12 @@ _FLOAT16_WARNING = (
 def _load_weights(folder: Path, dtype: torch.dtype, device: torch.device) -> torch.nn.Module:
     from transformers import AutoModelForCausalLM
 
-    with quiet_transformers(), _explaining(folder):
-        model, info = AutoModelForCausalLM.from_pretrained(
+    with quiet_transformers(), _explained(folder):
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
             folder,
             dtype=dtype,
+            # Straight to the device, so that the CPU never holds the whole model for it.
+            device_map=None if device.type == "cpu" else {"": device},
             local_files_only=True,
             use_safetensors=True,
             trust_remote_code=False,
@@ -200,42 +202,50 @@ def _load_weights(folder: Path, dtype: torch.dtype, device: torch.device) -> tor
             attn_implementation="sdpa",
             output_loading_info=True,
         )
+    model, info = loaded
     absent = sorted(info["missing_keys"]) + sorted(str(k) for k in info.get("mismatched_keys", ()))
     if absent:
         # transformers would fill these with random numbers.
         raise ModelError(
-            f"The weights in {show(folder.name)} lack or misshape {len(absent)} parameters ({absent[0][:80]}); "
-            "download or export the model again."
+            f"The weights in {show(folder.name)} lack {len(absent)} parameters or have them in another shape "
+            f"({absent[0][:80]}); download or export the model again."
         )
-    return model.to(device).eval().requires_grad_(False)
+    if device.type == "cpu":
+        _own(model)
+    return model.eval().requires_grad_(False)
 
 
-class _explaining:  # noqa: N801
+def _own(model: torch.nn.Module) -> None:
+    """Copy parameters out of the mapped file.
+
+    A file that is overwritten later would change or crash the loaded model, and a mapped matrix may begin at any
+    multiple of 8 bytes, where a matrix product may round differently than for a copy at a multiple of 64.
+    """
+    for parameter in model.parameters():
+        parameter.data = parameter.data.clone()
+
+
+@contextmanager
+def _explained(folder: Path) -> Iterator[None]:
     """Turns whatever transformers raises into a sentence."""
-
-    def __init__(self, folder: Path) -> None:
-        self._name = folder.name
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if error is None or isinstance(error, CtxvizError) or not isinstance(error, Exception):
-            return
-        if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
-            raise MemoryRefusedError(
-                "There is not enough memory to load the model; choose a smaller dtype or model, or close other programs."
-            ) from error
+    try:
+        yield
+    except CtxvizError:
+        raise
+    except (MemoryError, torch.OutOfMemoryError) as error:
+        raise MemoryRefusedError(
+            "There is not enough memory to load the model; choose a smaller dtype or model, "
+            "or close other programs."
+        ) from error
+    except Exception as error:
         raise ModelError(
-            f"The model in {show(self._name)} cannot be loaded ({reason(error)}); download or export it again."
+            f"The model in {show(folder.name)} cannot be loaded ({reason(error)}); get it again."
         ) from error
 
 
 def _eos_ids(folder: Path, text_config: Any, tokenizer: Any) -> frozenset[int]:
-    from ctxviz.models.folders import read_json
-
     path = folder / "generation_config.json"
-    stated = [read_json(path).get("eos_token_id")] if os.path.exists(path) else []
+    stated = [read_json(path).get("eos_token_id")] if path.exists() else []
     stated += [text_config.eos_token_id, tokenizer.eos_token_id]
     flat = [i for value in stated for i in (value if isinstance(value, list) else [value])]
     return frozenset(i for i in flat if isinstance(i, int))

@@ -46,7 +46,7 @@ class Shape:
 
 
 def need_of(shape: Shape, dtypes: Sequence[str]) -> int:
-    """Bytes for a model in each of the dtypes: weights, one layer's scratch, a context's cache, and logits."""
+    """Bytes for a model in each of the dtypes: weights, a layer's scratch, a context's cache, and logits."""
     number = sum(DTYPE_BYTES[d] for d in dtypes)
     cache = shape.n_layers * shape.kv_width * WORKING_TOKENS * number
     # W' of one layer's three matrices, and one of them in float64 while it is formed.

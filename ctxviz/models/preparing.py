@@ -47,7 +47,8 @@ def prepare(source: Source, progress: Progress) -> ReadyModel:
 
 
 def _package(source: Source, progress: Progress) -> ReadyModel:
-    assert source.entry is not None and source.entry.sha256 is not None
+    assert source.entry is not None
+    assert source.entry.sha256 is not None
     digest = source.entry.sha256
 
     def build(folder: Path, report: Progress) -> None:
@@ -94,7 +95,7 @@ def is_ready(entry: Entry) -> bool:
 
 
 def estimate(reference: str, dtypes: Sequence[str] = ("float32",), device: str = "cpu") -> MemoryNeed:
-    """Memory a model takes in these dtypes together, and what is free on a ``cpu``, ``cuda`` or ``mps`` device.
+    """Memory a model takes in these dtypes together, and what is free on ``cpu``, ``cuda`` or ``mps``.
 
     Reads headers only. The need of a Hub model that is not in the catalogue is not known.
 

@@ -74,11 +74,11 @@ def _check_text(reference: object) -> None:
         )
     if len(reference) > MAX_REFERENCE:
         raise ModelError(
-            f"The model's name is {len(reference)} characters long; a name or path has at most {MAX_REFERENCE}."
+            f"The model's name is {len(reference)} characters long; use one of at most {MAX_REFERENCE}."
         )
     if any(ord(c) < 32 or 0xD800 <= ord(c) <= 0xDFFF or ord(c) == 127 for c in reference):
         raise ModelError(
-            f"The model's name {show(reference)} holds characters that no name or path can have; type it again."
+            f"The model's name {show(reference)} holds characters that no name can have; type it again."
         )
 
 
@@ -98,7 +98,7 @@ def _from_path(path: Path) -> Source:
         raise ModelError(pickle_refusal(path.name))
     if path.suffix.lower() == ".safetensors":
         raise ModelError(
-            f"{show(path.name)} is only a model's weights; name the folder that holds it with config.json and tokenizer.json."
+            f"{show(path.name)} is weights only; name the folder with it, config.json and tokenizer.json."
         )
     # Told by content too: files fetched by hash have no suffix.
     if path.suffix.lower() == ".gguf" or _starts_like_gguf(path):

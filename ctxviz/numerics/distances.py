@@ -9,21 +9,27 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import torch
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Float32, Float64, Int32
+    from jaxtyping import Float, Float32, Float64, Int32, Int64
+
+_CHUNK: Final = 512
 
 
 class Distribution:
-    """Logits [V] of any float dtype and what follows from them, computed once."""
+    """Logits [V] of any float dtype and what follows from them, computed once.
+
+    ``logits`` holds them in float32, or float64 where they came so; both lose nothing.
+    """
 
     def __init__(self, logits: Float[Tensor, " V"]) -> None:
-        self.logits = logits.detach().cpu() if logits.device.type == "mps" else logits.detach()
+        kept = logits.detach().cpu() if logits.device.type == "mps" else logits.detach()
+        self.logits = kept if kept.dtype == torch.float64 else kept.to(torch.float32)
 
     @cached_property
     def log_probs(self) -> Float64[Tensor, " V"]:
@@ -34,9 +40,14 @@ class Distribution:
         return self.log_probs.exp()
 
     @cached_property
+    def first_two(self) -> Int64[Tensor, " k"]:
+        """The two tokens of the largest logits, best first; one where V is 1."""
+        return _leading(self.logits, 2)
+
+    @cached_property
     def best(self) -> int:
         """The token with the largest logit, the lower id of equals; meaningless where not ``valid``."""
-        return int(self.logits.argmax())
+        return int(self.first_two[0])
 
     @cached_property
     def valid(self) -> bool:
@@ -72,7 +83,7 @@ def compare(
     difference = p.probs - q.probs
     # Subtracting the sums, equal but for rounding, cancels what rounding log-probabilities does to the rest.
     kl = float(p.probs @ (p.log_probs - q.log_probs)) - float(difference.sum())
-    linf = float((p.logits.to(torch.float64) - q.logits.to(torch.float64)).abs().max())
+    linf = float((p.logits - q.logits).abs().max())
     if not math.isfinite(kl) or not math.isfinite(linf):
         kl, linf = _with_infinities(p, q)
     return Comparison(
@@ -102,7 +113,7 @@ def margin(logits: Float[Tensor, " V"] | Distribution) -> float:
         return math.nan
     if p.logits.numel() == 1:
         return math.inf
-    first, second = p.logits.topk(2).values.to(torch.float64).tolist()
+    first, second = p.logits[p.first_two].tolist()
     return first - second
 
 
@@ -114,13 +125,9 @@ def top(
     Both are empty where the logits give no distribution.
     """
     p = _distribution(logits)
-    k = min(k, p.logits.numel())
     if not p.valid or k < 1:
         return np.zeros(0, np.int32), np.zeros(0, np.float32)
-    threshold = p.logits.topk(k).values[-1]
-    ids = (p.logits >= threshold).nonzero()[:, 0]
-    order = p.logits[ids].argsort(descending=True, stable=True)[:k]
-    best = ids[order]
+    best = _leading(p.logits, k)
     return best.to("cpu", torch.int32).numpy(), p.probs[best].to("cpu", torch.float32).numpy()
 
 
@@ -128,13 +135,24 @@ def _distribution(logits: Tensor | Distribution) -> Distribution:
     return logits if isinstance(logits, Distribution) else Distribution(logits)
 
 
+def _leading(logits: Tensor, k: int) -> Tensor:
+    """Ids [min(k, V)] of the largest logits, best first, equals in the order of their ids."""
+    k = min(k, logits.numel())
+    # The k-th largest of the chunks' maxima bounds the k-th largest logit from below, and costs a tenth of it.
+    chunks = logits.numel() // _CHUNK
+    maxima = logits[: chunks * _CHUNK].reshape(chunks, _CHUNK).amax(1) if chunks >= k else logits
+    candidates = (logits >= maxima.topk(k).values[-1]).nonzero()[:, 0]
+    order = logits[candidates].argsort(descending=True, stable=True)[:k]
+    return candidates[order]
+
+
 def _rank(logits: Tensor, token: int) -> int:
-    ahead = int((logits > logits[token]).sum())
-    return ahead + int((logits[:token] == logits[token]).sum())
+    ahead, equal = logits > logits[token], logits[:token] == logits[token]
+    return int(torch.count_nonzero(ahead)) + int(torch.count_nonzero(equal))
 
 
 def _with_infinities(p: Distribution, q: Distribution) -> tuple[float, float]:
-    """(KL, largest logit difference) where some logits are -inf: 0 log 0 is 0 and equal logits differ by 0."""
+    """(KL, largest logit difference) with -inf among the logits: 0 log 0 is 0, equal logits differ by 0."""
     possible = p.probs > 0
     kl = float(p.probs[possible] @ (p.log_probs - q.log_probs)[possible]) - float((p.probs - q.probs).sum())
     different = p.logits != q.logits

@@ -8,8 +8,10 @@ Source: MATHS sections 2 and 3; stable is paper A, appendix B; rescaled and floo
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -41,17 +43,26 @@ class Target:
     iterations: int
 
 
+class _Live(NamedTuple):
+    """The part of a :class:`Target` that belongs to the coordinates with m_j other than 0."""
+
+    n: Float64[np.ndarray, " d"]
+    multiplier: float
+    case: int
+    iterations: int
+
+
 def stable(scale: Float[np.ndarray, " d"], goal: Float[np.ndarray, " d"], radius_sq: float) -> Target:
     """The constrained least squares above; dead coordinates get n_j = sign(g_j), the rest what is left of R.
 
-    Where R is too small for that, dead coordinates get the RMS sqrt(R / d) instead of 1.
+    Where that leaves too little of R, dead coordinates get the RMS sqrt(R / d) instead of 1.
 
     Args:
         scale: [d], m. Entries that are not finite count as dead.
         goal: [d], g. Entries that are not finite count as 0.
         radius_sq: R; not positive or not finite: n = 0 and the case is infeasible.
     """
-    return _least_squares(scale, goal, radius_sq, None)
+    return _around_dead(scale, goal, radius_sq, None, partial(_least_squares, lowest=0.0))
 
 
 def floored(
@@ -66,7 +77,8 @@ def floored(
     """
     if not 0 < floor <= 1:
         raise ValueError(f"the floor must be above 0 and at most 1, not {floor}")
-    return _least_squares(scale, goal, radius_sq, floor)
+    lowest = floor * float(np.sqrt(radius_sq / len(scale))) if radius_sq > 0 else 0.0
+    return _around_dead(scale, goal, radius_sq, lowest, partial(_least_squares, lowest=lowest))
 
 
 def rescaled(scale: Float[np.ndarray, " d"], goal: Float[np.ndarray, " d"], radius_sq: float) -> Target:
@@ -74,27 +86,13 @@ def rescaled(scale: Float[np.ndarray, " d"], goal: Float[np.ndarray, " d"], radi
 
     Where g / m is zero everywhere it has no direction and every live n_j is the same.
     """
-    m, g = _finite(scale), _finite(goal)
-    dead = m == 0
-    if not 0 < radius_sq < np.inf:
-        return Target(np.zeros_like(m), np.nan, _INFEASIBLE, dead, 0)
-    live = ~dead
-    n = np.where(g < 0, -1.0, 1.0)
-    reserve, rest = _reserve(dead, radius_sq, None)
-    n *= reserve
-    with np.errstate(over="ignore", under="ignore"):
-        ratio = np.clip(g[live] / m[live], -_EXTREME, _EXTREME)
-    largest = np.abs(ratio).max(initial=0.0)
-    direction = ratio / largest if largest > 0 else np.ones_like(ratio)
-    if direction.size:
-        n[live] = direction * (np.sqrt(rest) / np.sqrt(direction @ direction))
-    return Target(n, np.nan, _CLOSED_FORM, dead, 0)
+    return _around_dead(scale, goal, radius_sq, None, _direction)
 
 
 def radius_sq(h_down: Float[np.ndarray, " d"], eps: float) -> tuple[float, float]:
     """(R, rho) with rho = RMS(h_down) and R = d rho^2 / (rho^2 + eps); (0, 0) where h_down is not finite."""
     wide = np.asarray(h_down, np.float64)
-    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         mean_sq = float(wide @ wide) / wide.size
     if not 0 < mean_sq < np.inf:
         return 0.0, 0.0
@@ -106,49 +104,39 @@ def to_hidden(n: Float64[np.ndarray, " d"], rho: float, eps: float) -> Float64[n
     return n * float(np.sqrt(rho * rho + eps))
 
 
-def _finite(vector: Float[np.ndarray, " d"]) -> Float64[np.ndarray, " d"]:
-    return np.nan_to_num(np.asarray(vector, np.float64), nan=0.0, posinf=0.0, neginf=0.0)
-
-
-def _reserve(dead: Bool[np.ndarray, " d"], radius_sq: float, floor: float | None) -> tuple[float, float]:
-    """(|n_j| of a dead coordinate, what is left of R for the live ones)."""
-    d, n_dead = dead.size, int(np.count_nonzero(dead))
-    fair = radius_sq / d
-    if n_dead == 0:
-        return 0.0, radius_sq
-    if n_dead == d:
-        return float(np.sqrt(fair)), 0.0
-    reserve_sq = 1.0 if floor is None else floor * floor * fair
-    # Live coordinates keep at least half of their equal share.
-    if radius_sq - n_dead * reserve_sq < 0.5 * fair * (d - n_dead):
-        reserve_sq = fair
-    return float(np.sqrt(reserve_sq)), radius_sq - n_dead * reserve_sq
-
-
-def _least_squares(
-    scale: Float[np.ndarray, " d"], goal: Float[np.ndarray, " d"], radius_sq: float, floor: float | None
+def _around_dead(
+    scale: Float[np.ndarray, " d"],
+    goal: Float[np.ndarray, " d"],
+    radius_sq: float,
+    reserve: float | None,
+    rule: Callable[[np.ndarray, np.ndarray, float], _Live],
 ) -> Target:
+    """Reserve norm for dead coordinates and solve the live ones by the rule: (m, g, R) -> _Live."""
     m, g = _finite(scale), _finite(goal)
     dead = m == 0
     if not 0 < radius_sq < np.inf:
         return Target(np.zeros_like(m), np.nan, _INFEASIBLE, dead, 0)
-    reserve, rest = _reserve(dead, radius_sq, floor)
-    lowest = 0.0 if floor is None else floor * float(np.sqrt(radius_sq / m.size))
-    if reserve == 0:
-        n, multiplier, case, iterations = _live(m, g, rest, lowest)
+    n_dead = int(np.count_nonzero(dead))
+    if n_dead == 0:
+        n, multiplier, case, iterations = rule(m, g, radius_sq)
         return Target(n, multiplier, case, dead, iterations)
-    n = np.where(g < 0, -reserve, reserve)
-    live = ~dead
-    if not live.any():
+    share = radius_sq / m.size
+    reserve_sq = 1.0 if reserve is None else reserve * reserve
+    # Live coordinates keep at least half of their equal share; with none of them the dead take all.
+    if n_dead == m.size or radius_sq - n_dead * reserve_sq < 0.5 * share * (m.size - n_dead):
+        reserve_sq = share
+    n = np.where(g < 0, -1.0, 1.0) * np.sqrt(reserve_sq)
+    if n_dead == m.size:
         return Target(n, np.nan, _CLOSED_FORM, dead, 0)
-    n[live], multiplier, case, iterations = _live(m[live], g[live], rest, lowest)
+    live = ~dead
+    n[live], multiplier, case, iterations = rule(m[live], g[live], radius_sq - n_dead * reserve_sq)
     return Target(n, multiplier, case, dead, iterations)
 
 
-def _live(
+def _least_squares(
     m: Float64[np.ndarray, " d"], g: Float64[np.ndarray, " d"], radius_sq: float, lowest: float
-) -> tuple[Float64[np.ndarray, " d"], float, int, int]:
-    """(n, lambda, case, iterations) where no m_j is 0 and d lowest^2 <= R.
+) -> _Live:
+    """The least squares of the module, no m_j being 0, with |n_j| >= lowest where d lowest^2 <= R.
 
     m, g and n are divided by max|m|, max|g| and sqrt(R), so that no square overflows.
     """
@@ -167,7 +155,22 @@ def _live(
     np.negative(x, out=x, where=((m < 0) != (g < 0)) & (g != 0))
     shift = t - m_min * m_min
     if hard:
-        return x, shift * m_max * m_max, _HARD, iterations
+        return _Live(x, shift * m_max * m_max, _HARD, iterations)
     if abs(shift) <= 16 * resolution:
-        return x, 0.0, _UNCONSTRAINED, iterations
-    return x, shift * m_max * m_max, _REGULAR, iterations
+        return _Live(x, 0.0, _UNCONSTRAINED, iterations)
+    return _Live(x, shift * m_max * m_max, _REGULAR, iterations)
+
+
+def _direction(m: Float64[np.ndarray, " d"], g: Float64[np.ndarray, " d"], radius_sq: float) -> _Live:
+    """g / m on the sphere, no m_j being 0."""
+    with np.errstate(over="ignore"):
+        n = np.clip(g / m, -_EXTREME, _EXTREME)
+    largest = float(np.abs(n).max())
+    n = n / largest if largest > 0 else np.ones_like(n)
+    n *= np.sqrt(radius_sq) / np.sqrt(n @ n)
+    return _Live(n, np.nan, _CLOSED_FORM, 0)
+
+
+def _finite(vector: Float[np.ndarray, " d"]) -> Float64[np.ndarray, " d"]:
+    wide = np.asarray(vector, np.float64)
+    return wide if np.isfinite(wide).all() else np.where(np.isfinite(wide), wide, 0.0)

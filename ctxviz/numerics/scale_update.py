@@ -30,8 +30,8 @@ def direct(
 ) -> ScaleUpdate:
     """``delta_v / h`` in float64.
 
-    Where h_j is exactly 0 the denominator is 1, as in the paper, and the coordinate is uncontrolled. Where the
-    quotient is not finite or larger than can be stored, delta_j is 0 and the coordinate is uncontrolled too.
+    Where h_j is exactly 0 the denominator is 1, as in the paper, and the coordinate is uncontrolled. Where
+    the result is not finite or larger than can be stored, it is 0 and the coordinate is uncontrolled too.
 
     Args:
         delta_v: [d], what the layer's output still lacks.

@@ -1,7 +1,7 @@
 """The two browser components: the live view, which pulls what is new, and a figure with its downloads.
 
 Their code is served by :mod:`ctxviz.ui.routes`. Streamlit sends a component's inline code again with every
-message, so what it carries is a bootstrap of one line that passes on what it was given.
+message, so what it carries is a bootstrap that passes on what it was given.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ class Event:
 def _bootstrap(module: str) -> str:
     """A component's inline code: load the module and hand it the component's arguments."""
     address = f"new URL({asset_url(module)!r}, location.origin)"
-    return f"export default async (component) => (await import({address})).default(component);"
+    # Streamlit takes text without a line break for the name of a file.
+    return f"const address = {address};\nexport default async (c) => (await import(address)).default(c);"
 
 
 _live = component("ctxviz.live", js=_bootstrap("live.js"))

@@ -23,8 +23,8 @@ _RULES: Final = {
     "floored": "floored · derived",
 }
 _FOLDS: Final = {
-    "all": "everything but the current token",
-    "all-but-bos": "the same, but keep the start token",
+    "all": "all but the current token",
+    "all-but-bos": "all but start and current",
     "span": "a span of the prompt",
 }
 _RULES_HELP: Final = (
@@ -197,8 +197,12 @@ def draw_numbers() -> None:
 
 
 def draw_prompt() -> None:
-    """The prompt, and examples that fill it."""
+    """The prompt."""
     st.text_area("Prompt", key="prompt", height=82, label_visibility="collapsed", persist_state="session")
+
+
+def draw_examples() -> None:
+    """Prompts that a click puts into the prompt."""
     with st.container(horizontal=True, gap="small", key="presets"):
         messages.hint("Examples:", "presets")
         for k, preset in enumerate(PRESETS):

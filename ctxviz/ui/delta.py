@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from ctxviz.figures.heatmap import METRICS
 from ctxviz.figures.palette import as_json
 from ctxviz.figures.text import readable
+from ctxviz.figures.words import verdict
 from ctxviz.run import REFERENCE_METRICS, Run
 from ctxviz.ui.views import View
 
@@ -185,10 +186,8 @@ def _codes(run: Run, metric: str, variant: int, start: int, end: int) -> str:
 
 
 def _verdict(run: Run) -> list[str]:
-    from ctxviz.figures.words import verdict
-
     said = verdict(run)
-    return [said.headline, said.detail]
+    return [said.headline, said.detail, said.emphasis]
 
 
 def _number(value: float | None) -> float | None:

@@ -1,4 +1,4 @@
-"""What lies behind one cell of the heat map: a layer's coordinates, the worst of them, and both models' tokens."""
+"""What lies behind one cell of the heat map: coordinates, the worst of them, both models' tokens."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ def draw(session: Session) -> None:
         return
     focus = inspected(run, session.focus, still=not session.view.active)
     if focus is None or focus.step is None:
-        messages.hint("Click a token, or a cell of the heat map, to see the coordinates behind it.", "inspect")
+        messages.hint(
+            "Click a token, or a cell of the heat map, to see the coordinates behind it.", "inspect"
+        )
         return
     with st.container(key="inspector"):
         layer = _draw_choice(session, run, focus)
@@ -47,7 +49,9 @@ def inspected(run: Run, focus: Focus, *, still: bool) -> Focus | None:
     n, layers = len(run), run.model.n_layers
     if focus.step is not None and focus.step < n:
         layer = focus.layer if focus.layer is not None and focus.layer < layers else None
-        return replace(focus, layer=_worst_layer(run, focus.step, variant) if layer is None else layer, variant=variant)
+        return replace(
+            focus, layer=_worst_layer(run, focus.step, variant) if layer is None else layer, variant=variant
+        )
     if not still:
         return None
     smallest = np.nan_to_num(run.field("h_abs_min", variant)[:, :n], nan=np.inf, posinf=np.inf)
@@ -78,7 +82,8 @@ def _draw_choice(session: Session, run: Run, focus: Focus) -> int:
     with st.container(key="inspector-head"):
         token = readable(run.token(focus.step or 0)[4])
         st.text(f"Behind token {focus.step}, “{token}”, in layer {focus.layer}")
-    step, layer, variant = st.columns([1, 1, 2])
+    with st.container(key="inspector-choice"):
+        step, layer, variant = st.columns([1, 1, 2])
     step.number_input("Token", 0, len(run) - 1, key="inspect_step", on_change=follow)
     layer.number_input("Layer", 0, run.model.n_layers - 1, key="inspect_layer", on_change=follow)
     variant.selectbox(
@@ -91,11 +96,12 @@ def _draw_layer(run: Run, step: int, layer: int, variant: int) -> None:
     vectors = run.vectors(step, variant)
     if vectors is None:
         messages.hint(
-            "The coordinates of this token were not kept: this run's memory for them was full, or they were not saved.",
+            "The coordinates of this token were not kept: the room for them was full, or they were not saved.",
             "vectors",
         )
         return
-    left, right = st.columns([3, 2], gap="medium")
+    with st.container(key="inspector-layer"):
+        left, right = st.columns([6, 5], gap="medium")
     with left:
         components.figure(coordinates(run, step, layer, variant), key="coordinates", name="coordinates")
     with right:
@@ -116,6 +122,6 @@ def _alt(worst: list[Coordinate]) -> str:
         return "No coordinate is patched in this layer."
     first = worst[0]
     return (
-        f"Coordinates with the largest change. The first is {first.j}: h {first.h:.2e}, change of m {first.delta_m:.2e}"
-        f"{', dead' if first.dead else ''}."
+        f"Coordinates with the largest change. The first is {first.j}: h {first.h:.2e}, "
+        f"change of m {first.delta_m:.2e}{', dead' if first.dead else ''}."
     )

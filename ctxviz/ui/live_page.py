@@ -8,6 +8,7 @@ from typing import Final
 import streamlit as st
 
 from ctxviz.errors import CtxvizError
+from ctxviz.run import Run
 from ctxviz.ui import components, controls, inspector, library, messages
 from ctxviz.ui.session import Session
 from ctxviz.ui.url_state import Link, from_query, to_query
@@ -17,6 +18,9 @@ from ctxviz.ui.worker import worker
 WARM_DELAY_SECONDS: Final = 3.0
 """The first page is on screen by then; importing torch would have held it up."""
 WATCH_SECONDS: Final = 0.5
+_RECORDED_MISSING: Final = (
+    "Nothing to show yet: the recorded run is missing from assets. Type a prompt and press Generate."
+)
 
 
 def draw() -> None:
@@ -94,12 +98,8 @@ def _draw_prompt(session: Session, link: Link) -> None:
     state = session.view.state
     under_way = worker().has(session.view.id)
     goes_on = state == "paused" and session.goes_on(link)
-    with st.container(key="prompt-row"):
-        left, right = st.columns([5, 2], vertical_alignment="top")
-    with left:
+    with st.container(horizontal=True, key="prompt-row"):
         controls.draw_prompt()
-        controls.draw_link_hint()
-    with right, st.container(horizontal=True, key="actions"):
         st.button(
             "Continue" if goes_on else "Generate",
             type="primary",
@@ -110,6 +110,8 @@ def _draw_prompt(session: Session, link: Link) -> None:
             "Step", key="step", on_click=_attempt(session.step), help="Make exactly one token, then pause."
         )
         st.button("Stop", key="stop", on_click=session.stop, disabled=not under_way)
+    controls.draw_examples()
+    controls.draw_link_hint()
 
 
 def _draw_notices(session: Session) -> None:
@@ -120,8 +122,16 @@ def _draw_notices(session: Session) -> None:
 
 def _draw_run(session: Session) -> None:
     """The live view, and what the reader did in it."""
+    run = session.view.run
+    if session.recorded:
+        messages.hint(_RECORDED_MISSING if run is None else _recorded_line(run), "recorded")
     event = components.live(session.view.id, focus=session.focus)
     session.notice(event)
+
+
+def _recorded_line(run: Run) -> str:
+    dtypes = " and ".join(run.dtypes)
+    return f"A run recorded earlier with {run.model.name} in {dtypes}; Generate makes a new one on this machine."
 
 
 @st.fragment(run_every=WATCH_SECONDS)

@@ -7,11 +7,12 @@ from typing import Final
 
 import streamlit as st
 
+SIDEBAR_PIXELS: Final = 290
 _ROOT: Final = Path(__file__).parents[2]
 _ICON: Final = str(Path(__file__).parent / "icon.svg")
 _STYLE: Final = Path(__file__).parent / "page.css"
 
-st.set_page_config(page_title="ctxviz", page_icon=_ICON, layout="wide")
+st.set_page_config(page_title="ctxviz", page_icon=_ICON, layout="wide", initial_sidebar_state=SIDEBAR_PIXELS)
 st.html(_STYLE)
 
 pages = [

@@ -11,12 +11,12 @@ _MARKS: Final = {"note": "i", "warning": "!", "error": "✕"}
 
 
 def tell(kind: Kind, sentence: str, key: str) -> None:
-    """One sentence in a quiet box; a mark and a coloured edge tell its kind. ``key`` is unique in the page."""
+    """One sentence in a quiet box; mark and edge tell its kind. ``key`` is unique in the page."""
     with st.container(key=f"message-{kind}-{key}"):
         st.text(f"{_MARKS[kind]}  {sentence}")
 
 
 def hint(sentence: str, key: str) -> None:
     """A small grey line that explains what stands above it."""
-    with st.container(key=f"hint-{key}"):
+    with st.container(key=f"hint-{key}", width="content"):
         st.text(sentence)

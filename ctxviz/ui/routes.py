@@ -45,9 +45,9 @@ _COUNT: Final = re.compile(r"\d{1,9}", re.ASCII)
 def routes() -> list[Route]:
     """The routes to hand to ``st.App``."""
     return [
-        Route("/_ctxviz/delta/{view_id}", _delta),
-        Route("/_ctxviz/field/{view_id}", _field),
-        Route("/_ctxviz/table/{view_id}", _table),
+        Route("/_ctxviz/delta/{view_id}", _answering(_delta)),
+        Route("/_ctxviz/field/{view_id}", _answering(_field)),
+        Route("/_ctxviz/table/{view_id}", _answering(_table)),
         Route("/_ctxviz/static/{version}/{name}", _static),
     ]
 

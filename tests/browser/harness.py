@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 import math
+import sys
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 
@@ -167,3 +169,34 @@ def _layers(run: Run, k: int, random: np.random.Generator) -> LayerStats:
     if run.variants[k].update == "stable":
         columns["down_ratio"][:] = np.nan
     return LayerStats(**columns)
+
+
+def main(port: int) -> None:
+    """Serve the page until the process is ended."""
+    import streamlit as st
+    from starlette.requests import Request
+    from starlette.responses import JSONResponse, Response
+    from starlette.routing import Route
+
+    from ctxviz.ui.routes import middleware, routes
+
+    async def arrivals(_: Request) -> Response:
+        return JSONResponse(ARRIVALS)
+
+    page = Path(__file__).with_name("harness_page.py")
+    app = st.App(page, routes=[Route("/arrivals", arrivals), *routes()], middleware=middleware())
+    app.run(
+        config={
+            "server.port": port,
+            "server.address": "localhost",
+            "server.headless": True,
+            "server.fileWatcherType": "none",
+            "browser.gatherUsageStats": False,
+        }
+    )
+
+
+if __name__ == "__main__":
+    # The page imports this file by name; it must meet this module, not a second copy.
+    sys.modules["harness"] = sys.modules["__main__"]
+    main(int(sys.argv[1]))

@@ -46,7 +46,9 @@ def test_the_check_of_the_readme_can_fail() -> None:
 
 
 def test_ci_runs_the_test_command_of_the_readme() -> None:
-    found = re.search(r"pip install -r requirements-dev\.txt && (pytest.*)", README.read_text(encoding="utf-8"))
+    found = re.search(
+        r"pip install -r requirements-dev\.txt && (pytest.*)", README.read_text(encoding="utf-8")
+    )
     assert found, "the README gives no test command"
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     assert script.strip().splitlines()[-1] == found[1].strip().rstrip("`")

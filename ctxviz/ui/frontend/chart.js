@@ -39,6 +39,13 @@ export const CHARTS = [
   },
 ];
 
+// Dashes of a reference line; those of a second dtype are wider apart and paler.
+export function referenceStyle(source, kind, dtype) {
+  const { noise_dash: noise, unpatched_dash: unpatched } = source.run.look;
+  const [on, off] = dashes(kind === "noise floor" ? noise : unpatched).split(" ");
+  return { "stroke-dasharray": `${on} ${off * (1 + dtype)}`, "stroke-linecap": "round", opacity: dtype ? 0.7 : 1 };
+}
+
 export class LineChart {
   constructor(about) {
     this.about = about;
@@ -150,13 +157,14 @@ export class LineChart {
   emptyPaths(source) {
     this.lines = source.run.look.variants.map(({ color, dash, symbol }) => {
       const open = symbol.endsWith("-open");
-      const line = { fill: "none", stroke: color, "stroke-width": 2.2, "stroke-dasharray": dashes(dash) };
+      const line = { fill: "none", stroke: color, "stroke-width": this.domain > 128 ? 1.5 : 2.2, "stroke-dasharray": dashes(dash) };
       const marks = { fill: open ? this.theme.background : color, stroke: color, "stroke-width": 1.5 };
       return { symbol, line: new Path({ ...line, "stroke-linejoin": "round" }), marks: new Path(marks) };
     });
-    this.crosses = new Path({ fill: "none", stroke: this.theme.alarm, "stroke-width": 2.6 });
+    this.crosses = new Path({ fill: "none", stroke: this.theme.ink, "stroke-width": 2.4 });
+    this.halo = new Path({ fill: "none", stroke: this.theme.background, "stroke-width": 6.5 });
     this.ties = svg("g", { fill: this.theme.ink, "font-size": TEXT + 2, "font-weight": 700 });
-    return [...this.lines.flatMap((l) => [l.line.node, l.marks.node]), this.crosses.node, this.ties];
+    return [...this.lines.flatMap((l) => [l.line.node, l.marks.node]), this.halo.node, this.crosses.node, this.ties];
   }
 
   append(source) {
@@ -174,17 +182,16 @@ export class LineChart {
     }
     this.drawn = source.n;
     this.lines.forEach(({ line, marks }) => [line, marks].forEach((path) => path.show()));
-    this.crosses.show();
+    [this.halo, this.crosses].forEach((path) => path.show());
   }
 
   mark(flags, x, y) {
     if (flags & 2) this.ties.append(label(x, y - 6, "≈", { fill: this.theme.ink, size: TEXT + 2, weight: 700 }));
-    else if (!(flags & 1)) this.crosses.add(crossPath(x, y, 5));
+    else if (!(flags & 1)) [this.halo, this.crosses].forEach((path) => path.add(crossPath(x, y, this.domain > 128 ? 3.5 : 5)));
   }
 
   drawReferences(source) {
     this.drawReferencesInto.replaceChildren();
-    const { noise_dash: noise, unpatched_dash: unpatched } = source.run.look;
     for (const [, kind, dtype, values] of this.references(source)) {
       let path = "";
       values.forEach((value, step) => {
@@ -192,10 +199,7 @@ export class LineChart {
         path += `${path ? "L" : "M"}${this.x(step).toFixed(1)},${this.y(value).toFixed(1)}`;
         if (!path.includes("L")) path += "h.01";
       });
-      const dash = dashes(kind === "noise floor" ? noise : unpatched);
-      this.drawReferencesInto.append(
-        svg("path", { d: path, "stroke-dasharray": dash, "stroke-linecap": "round", opacity: dtype ? 0.65 : 1 }),
-      );
+      this.drawReferencesInto.append(svg("path", { d: path, ...referenceStyle(source, kind, dtype) }));
     }
     this.drawnReferences = source.references;
   }

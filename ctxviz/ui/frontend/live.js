@@ -1,17 +1,23 @@
-// The live view: pulls what is new and draws it.
+// The live view: pulls what is new of a run and draws it.
 
 import { CHARTS, LineChart } from "./chart.js";
 import { HeatMap } from "./heatmap.js";
+import { build, drawLegend, legendEntries } from "./layout.js";
 import { el, readTheme } from "./look.js";
-import { build, legendEntries, shadeKey } from "./layout.js";
 import { Pointer } from "./pointer.js";
+import { rasterise, saveButtons, standalone } from "./save.js";
 import { sourceFor } from "./source.js";
+import { headline, shareOf, statusOf } from "./status.js";
 import { promptChips, TokenStrip } from "./strip.js";
-import { announceEvery, headline, progressOf, statusOf } from "./status.js";
+import { dress } from "./style.js";
+import { counted } from "./words.js";
 
 const FRAME_PAUSE = 90;
+const WORDS_PAUSE = 3000;
+const LONG_PROMPT = 80;
 const mounted = new WeakMap();
 
+// Called by Streamlit at first, at every change of its data or theme, and for no other reason.
 export default function mount(component) {
   const root = component.parentElement;
   const live = mounted.get(root) ?? new Live(root);
@@ -28,8 +34,218 @@ export default function mount(component) {
 class Live {
   constructor(root) {
     this.calls = 0;
-    this.selected = null;
-    this.layer = null;
-    this.parts = build(this);
+    this.selected = this.layer = null;
+    this.charts = CHARTS.map((about) => new LineChart(about));
+    this.heat = new HeatMap();
+    this.strip = new TokenStrip((step) => this.pick(step, null));
+    this.parts = build(this.charts, this.heat, this.strip);
+    this.pointer = new Pointer(this);
+    this.addButtons();
+    for (const select of [this.parts.metric, this.parts.variant]) {
+      select.addEventListener("change", () => this.choose());
+    }
+    this.resized = new ResizeObserver(() => this.changed());
+    this.resized.observe(this.parts.view);
+    root.append(this.parts.view);
+    dress(root, "live.css").then(() => this.changed());
   }
+
+  update(component) {
+    this.calls += 1;
+    this.component = component;
+    const { view, revision, focus } = component.data;
+    const source = sourceFor(view);
+    if (source !== this.source) {
+      this.leave?.();
+      this.source = source;
+      this.leave = source.subscribe(() => this.changed());
+    } else if (revision !== this.revision) {
+      source.wake();
+    }
+    this.revision = revision;
+    const asked = JSON.stringify(focus);
+    if (asked !== this.asked) {
+      [this.asked, this.selected, this.layer] = [asked, focus.step, focus.layer];
+      source.want(focus.metric, focus.variant);
+    }
+    this.readTheme();
+    this.changed();
+  }
+
+  end() {
+    this.leave?.();
+    this.resized.disconnect();
+    clearTimeout(this.timer);
+    cancelAnimationFrame(this.request);
+    this.parts.view.remove();
+  }
+
+  readTheme() {
+    const theme = readTheme(this.parts.view);
+    if (JSON.stringify(theme) !== JSON.stringify(this.theme)) this.theme = theme;
+    this.parts.view.classList.toggle("dark", theme.dark);
+  }
+
+  // Draw soon: at the next frame, and not more often than FRAME_PAUSE.
+  changed() {
+    if (this.waiting) return;
+    this.waiting = true;
+    const pause = Math.max(0, (this.drawnAt ?? -FRAME_PAUSE) + FRAME_PAUSE - performance.now());
+    this.timer = setTimeout(() => {
+      this.request = requestAnimationFrame(() => {
+        this.waiting = false;
+        this.drawnAt = performance.now();
+        this.draw();
+      });
+    }, pause);
+  }
+
+  draw() {
+    const { source, parts, theme } = this;
+    this.drawStatus();
+    const shown = Boolean(source.run);
+    for (const name of ["promptBox", "written", "figures", "field"]) parts[name].hidden = !shown;
+    if (!shown || !parts.view.clientWidth) return;
+    if (this.run !== source.run) this.meet();
+    const frame = { theme, selected: this.selected, layer: this.layer };
+    this.strip.draw(source, frame);
+    this.charts.forEach((chart, i) => chart.draw(source, { ...frame, width: parts.plots[i].plot.clientWidth }));
+    if (this.legendOf !== source.references || this.legendTheme !== theme) this.drawLegend();
+    if (source.field.metric) this.drawField(frame);
+    this.describe();
+  }
+
+  // A run that was not drawn before.
+  meet() {
+    const { source, parts } = this;
+    this.run = source.run;
+    const { prompt, metrics, look } = source.run;
+    parts.prompt.replaceChildren(...promptChips(prompt));
+    parts.promptSummary.textContent =
+      `Prompt: ${counted(prompt.length, "token")}, ${prompt.folded} of them folded into the weights (hatched)`;
+    parts.promptBox.open = prompt.length <= LONG_PROMPT;
+    options(parts.metric, Object.entries(metrics).map(([key, { title, symbol }]) => [key, `${title}, ${symbol}`]));
+    options(parts.variant, look.variants.map(({ label }, k) => [k, label]));
+    this.legendOf = null;
+  }
+
+  drawStatus() {
+    const { source, parts } = this;
+    const { state, message } = source.status;
+    putEmphasised(parts.headline, ...headline(source));
+    put(parts.detail, source.verdict?.[1] ?? "");
+    put(parts.status, statusOf(source));
+    put(parts.message, source.trouble || message);
+    parts.message.classList.toggle("alarm", Boolean(source.trouble) || state === "failed");
+    parts.view.dataset.state = state;
+    const share = shareOf(source);
+    parts.bar.hidden = share === null;
+    if (share === undefined) parts.bar.removeAttribute("value");
+    else if (share !== null) parts.bar.value = share;
+    this.speak(state);
+  }
+
+  // Tell a screen reader at once how it ended, and in between not too often.
+  speak(state) {
+    const now = performance.now();
+    if (state === this.spokenState && (!this.source.busy || now - this.spokenAt < 2 * WORDS_PAUSE)) return;
+    [this.spokenState, this.spokenAt] = [state, now];
+    put(this.parts.spoken, [statusOf(this.source), this.source.verdict?.[0]].filter(Boolean).join(". "));
+  }
+
+  drawLegend() {
+    drawLegend(this.parts.legend, legendEntries(this.source, this.charts, this.theme));
+    [this.legendOf, this.legendTheme] = [this.source.references, this.theme];
+  }
+
+  drawField(frame) {
+    const { source, parts, heat } = this;
+    const { metric, variant } = source.field;
+    const about = source.run.metrics[metric];
+    put(parts.fieldTitle, `${about.title}, by layer and token`);
+    put(parts.fieldCaption, about.meaning);
+    [parts.metric.value, parts.variant.value] = [metric, variant];
+    heat.draw(source, { ...frame, width: heat.frame.clientWidth });
+    const legend = heat.legend;
+    if (this.special !== String(legend)) {
+      this.special = String(legend);
+      parts.special.replaceChildren(...legend.map(specialKey));
+    }
+  }
+
+  // The text alternatives, not at every token.
+  describe() {
+    const { source, charts, heat } = this;
+    const now = performance.now();
+    if (source.busy && now - (this.describedAt ?? -WORDS_PAUSE) < WORDS_PAUSE) return;
+    this.describedAt = now;
+    charts.forEach((chart) => chart.node.setAttribute("aria-label", chart.describe(source)));
+    const { metric, variant } = source.field;
+    if (metric) {
+      heat.node.setAttribute("aria-label", heat.describe(source.run.metrics[metric], source.run.look.variants[variant].label));
+    }
+  }
+
+  choose() {
+    const field = { metric: this.parts.metric.value, variant: Number(this.parts.variant.value) };
+    this.source.want(field.metric, field.variant);
+    this.component.setStateValue("field", field);
+  }
+
+  pick(step, layer) {
+    [this.selected, this.layer] = [step, layer];
+    this.changed();
+    this.component.setTriggerValue("picked", { step, layer, variant: this.source.field.variant });
+  }
+
+  addButtons() {
+    const { parts, charts, heat } = this;
+    const name = (what) => () => `ctxviz-${what()}-${this.source.run.model}`.toLowerCase().replace(/[^a-z0-9]+/g, "-");
+    charts.forEach((chart, i) => {
+      const draw = () => standalone(chart.node, chart.about.title, legendEntries(this.source, charts, this.theme), this.theme);
+      parts.plots[i].head.append(this.buttons(`“${chart.about.title}”`, name(() => chart.about.key), draw, () => ({ chart: chart.about.key })));
+    });
+    const draw = () => {
+      const drawing = heat.node.cloneNode(true);
+      drawing.prepend(heat.vector());
+      return standalone(drawing, this.fieldTitle(), [], this.theme);
+    };
+    const query = () => ({ chart: "field", metric: this.source.field.metric, variant: this.source.field.variant });
+    parts.fieldHead.append(this.buttons("the heat map", name(() => this.source.field.metric), draw, query));
+  }
+
+  fieldTitle() {
+    const { field, run } = this.source;
+    return `${run.metrics[field.metric].title}, ${run.look.variants[field.variant].label}`;
+  }
+
+  buttons(what, name, draw, query) {
+    const csv = async () => {
+      const answer = await fetch(`/_ctxviz/table/${this.source.id}?${new URLSearchParams(query())}`);
+      if (!answer.ok) throw new Error(`status ${answer.status}`);
+      return answer.blob();
+    };
+    return saveButtons(what, name, { svg: draw, png: async () => rasterise(draw()), csv });
+  }
+}
+
+function put(node, text) {
+  if (node.textContent !== text) node.textContent = text;
+}
+
+function putEmphasised(node, text, emphasis) {
+  if (node.textContent === text) return;
+  const at = emphasis ? text.indexOf(emphasis) : -1;
+  if (at < 0) node.textContent = text;
+  else node.replaceChildren(text.slice(0, at), el("em", {}, emphasis), text.slice(at + emphasis.length));
+}
+
+function options(select, entries) {
+  select.replaceChildren(...entries.map(([value, text]) => el("option", { value }, text)));
+}
+
+function specialKey([words, glyph, colour]) {
+  const swatch = el("i", { class: "cell" }, glyph);
+  swatch.style.background = colour;
+  return el("span", { class: "key" }, swatch, words);
 }

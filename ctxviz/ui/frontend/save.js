@@ -16,18 +16,17 @@ export function download(content, type, name) {
   setTimeout(() => URL.revokeObjectURL(address), 10000);
 }
 
-// Three quiet buttons. `files` gives each file's contents when it is asked for: { svg, png, csv }.
-export function saveButtons(title, name, files) {
+// Quiet buttons, one per file. `files` makes each file's contents when it is asked for: { svg, png, csv }.
+export function saveButtons(what, name, files) {
   const types = { svg: "image/svg+xml", png: "image/png", csv: "text/csv;charset=utf-8" };
   const said = el("span", { class: "saved", role: "status" });
   const buttons = Object.entries(files).map(([kind, make]) => {
-    const words = `Download “${title()}” as ${kind.toUpperCase()}`;
+    const words = `Download ${what} as ${kind.toUpperCase()}`;
     const button = el("button", { type: "button", class: "save", title: words, "aria-label": words }, kind.toUpperCase());
     button.addEventListener("click", async () => {
-      button.setAttribute("aria-label", `Download “${title()}” as ${kind.toUpperCase()}`);
+      said.textContent = "";
       try {
         download(await make(), types[kind], `${name()}.${kind}`);
-        said.textContent = "";
       } catch {
         said.textContent = "The file could not be made; try again.";
       }

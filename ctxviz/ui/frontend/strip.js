@@ -31,13 +31,16 @@ export class TokenStrip {
       this.chips = [];
       this.node.replaceChildren();
     }
+    const { node } = this;
+    const atEnd = node.scrollTop + node.clientHeight > node.scrollHeight - 8;
     const fresh = [];
     while (this.chips.length < source.n) {
       const chip = makeChip(source, this.chips.length);
       this.chips.push(chip);
       fresh.push(chip);
     }
-    this.node.append(...fresh);
+    node.append(...fresh);
+    if (fresh.length && source.busy && atEnd) node.scrollTop = node.scrollHeight;
     this.select(frame.selected);
   }
 

@@ -1,0 +1,231 @@
+"""``run.json``: who made the run, of what, and each step's tokens; to JSON and back."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from ctxviz.errors import BundleError, SettingsError
+from ctxviz.records import Baseline, Context, Fold, ModelIdentity, RunSettings, TopTokens
+from ctxviz.run import SCHEMA_VERSION, Run
+from ctxviz.store.fields import Fields, parse
+from ctxviz.store.limits import LAYERS, STEPS, TEXT, WIDTH, broken
+
+FORMAT: Final = "ctxviz-run"
+BIG: Final = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class StepText:
+    """What ``run.json`` says of one step."""
+
+    position: int
+    token_id: int
+    text: str
+    next_token_id: int
+    next_text: str
+    seconds: float
+    kept_ids: tuple[int, ...]
+    kept_positions: tuple[int, ...]
+    baselines: tuple[Baseline, ...]
+    tops: tuple[TopTokens, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """All of ``run.json``."""
+
+    model: ModelIdentity
+    context: Context
+    settings: RunSettings
+    outcome: str | None
+    forgotten_vectors: int
+    steps: tuple[StepText, ...]
+
+
+def write(run: Run, steps: int) -> bytes:
+    """``run.json`` of the first ``steps`` steps; ASCII, so that lone surrogates survive as escapes."""
+    settings = asdict(run.settings) | {"fold": str(run.settings.fold)}
+    context = asdict(run.context) | {"fold": str(run.context.fold)}
+    described = {
+        "format": FORMAT,
+        "schema_version": SCHEMA_VERSION,
+        "model": asdict(run.model),
+        "settings": settings,
+        "context": context,
+        "outcome": run.outcome,
+        "forgotten_vectors": run.forgotten_vectors,
+        "steps": [_write_step(run, k) for k in range(steps)],
+    }
+    return json.dumps(described, allow_nan=False, separators=(",", ":")).encode("ascii")
+
+
+def _write_step(run: Run, k: int) -> dict[str, Any]:
+    position, token_id, text, next_token_id, next_text, seconds = run.token(k)
+    kept_ids, kept_positions = run.kept(k)
+    return {
+        "position": position,
+        "token_id": token_id,
+        "text": text,
+        "next_token_id": next_token_id,
+        "next_text": next_text,
+        "seconds": _number(seconds),
+        "kept_ids": list(kept_ids),
+        "kept_positions": list(kept_positions),
+        "baselines": [_write_baseline(run.baseline(k, dtype)) for dtype in run.dtypes],
+        "tops": [_write_top(run.top(k, i)) for i in range(len(run.variants))],
+    }
+
+
+def _write_baseline(baseline: Baseline) -> dict[str, Any]:
+    return {
+        "dtype": baseline.dtype,
+        "margin": _number(baseline.margin),
+        "seconds": _number(baseline.seconds),
+        "top": _write_top(baseline.top),
+    }
+
+
+def _write_top(top: TopTokens) -> dict[str, Any]:
+    return {
+        "ids": top.ids.tolist(),
+        "probabilities": [_number(p) for p in top.probabilities.tolist()],
+        "texts": list(top.texts),
+    }
+
+
+def _number(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def read(data: bytes) -> Description:
+    """``run.json``, checked.
+
+    Raises:
+        BundleError: it is not one, or has another schema version.
+    """
+    fields = parse(data)
+    if fields.get("format") != FORMAT:
+        raise broken("its run.json does not describe a ctxviz run")
+    _check_version(fields.get("schema_version"))
+    settings = _read_settings(fields.child("settings"))
+    steps = fields.children("steps")
+    if len(steps) > STEPS:
+        raise broken(f"it holds more than {STEPS} steps")
+    return Description(
+        model=_read_model(fields.child("model")),
+        context=_read_context(fields.child("context")),
+        settings=settings,
+        outcome=fields.text_or_none("outcome"),
+        forgotten_vectors=fields.integer("forgotten_vectors", 0, BIG),
+        steps=tuple(_read_step(step, settings) for step in steps),
+    )
+
+
+def _check_version(version: object) -> None:
+    if type(version) is not int:
+        raise broken("its schema version is not a whole number")
+    if version > SCHEMA_VERSION:
+        raise BundleError(
+            f"The run file has schema version {str(version)[:20]}, newer than version {SCHEMA_VERSION} read here;"
+            " update ctxviz to open it."
+        )
+    if version < SCHEMA_VERSION:
+        raise BundleError(
+            f"The run file has schema version {str(version)[:20]}, older than version {SCHEMA_VERSION} read here;"
+            " open it with the ctxviz that wrote it, or make the run again."
+        )
+
+
+def _read_model(fields: Fields) -> ModelIdentity:
+    libraries = fields.get("libraries")
+    if not (isinstance(libraries, list) and all(_is_pair(pair) for pair in libraries)):
+        raise broken("its list of libraries is not one of pairs")
+    return ModelIdentity(
+        key=fields.text("key"),
+        name=fields.text("name"),
+        architecture=fields.text("architecture"),
+        n_layers=fields.integer("n_layers", 1, LAYERS),
+        width=fields.integer("width", 1, WIDTH),
+        vocabulary=fields.integer("vocabulary", 1, BIG),
+        revision=fields.text_or_none("revision"),
+        sha256=fields.text_or_none("sha256"),
+        device=fields.text("device"),
+        threads=fields.integer("threads", 1, BIG),
+        libraries=tuple((name, version) for name, version in libraries),
+    )
+
+
+def _is_pair(value: object) -> bool:
+    return isinstance(value, list) and len(value) == 2 and all(isinstance(v, str) for v in value)
+
+
+def _fold(fields: Fields) -> Fold:
+    try:
+        return Fold.parse(fields.text("fold"))
+    except SettingsError as error:
+        raise broken(f"its fold has no meaning ({str(error).rstrip('.')})") from None
+
+
+def _read_settings(fields: Fields) -> RunSettings:
+    try:
+        return RunSettings(
+            updates=fields.texts("updates"),
+            arithmetics=fields.texts("arithmetics"),
+            dtypes=fields.texts("dtypes"),
+            first_layer=fields.integer("first_layer", 0, LAYERS),
+            fold=_fold(fields),
+            floor=fields.finite("floor"),
+            max_new_tokens=fields.integer("max_new_tokens", 1, BIG),
+            small_h=fields.finite("small_h"),
+            vector_budget=fields.integer("vector_budget", 0, 2**53),
+        )
+    except SettingsError as error:
+        raise broken(f"its settings have no meaning ({str(error).rstrip('.')})") from None
+
+
+def _read_context(fields: Fields) -> Context:
+    ids, texts = fields.integers("token_ids"), fields.texts("token_texts")
+    if len(ids) != len(texts):
+        raise broken("its prompt has other numbers of tokens and of pieces")
+    prompt = fields.text("prompt", TEXT)
+    return Context(prompt, ids, texts, _fold(fields), fields.texts("image_sha256"))
+
+
+def _read_step(fields: Fields, settings: RunSettings) -> StepText:
+    baselines = tuple(
+        Baseline(b.text("dtype"), b.number("margin"), _read_top(b.child("top")), b.number("seconds"))
+        for b in fields.children("baselines")
+    )
+    tops = tuple(_read_top(top) for top in fields.children("tops"))
+    if tuple(b.dtype for b in baselines) != settings.ordered_dtypes or len(tops) != len(settings.variants):
+        raise broken("a step has other variants than its settings ask for")
+    kept_ids, kept_positions = fields.integers("kept_ids"), fields.integers("kept_positions")
+    if len(kept_ids) != len(kept_positions):
+        raise broken("a step keeps other numbers of tokens and of positions")
+    return StepText(
+        position=fields.integer("position", 0, BIG),
+        token_id=fields.integer("token_id", 0, BIG),
+        text=fields.text("text"),
+        next_token_id=fields.integer("next_token_id", 0, BIG),
+        next_text=fields.text("next_text"),
+        seconds=fields.number("seconds"),
+        kept_ids=kept_ids,
+        kept_positions=kept_positions,
+        baselines=baselines,
+        tops=tops,
+    )
+
+
+def _read_top(fields: Fields) -> TopTokens:
+    ids, texts = fields.integers("ids"), fields.texts("texts")
+    probabilities = fields.numbers("probabilities")
+    if not len(ids) == len(texts) == len(probabilities):
+        raise broken("a list of most probable tokens has columns of different lengths")
+    if any(p > 1 or p < 0 for p in probabilities):
+        raise broken("a probability is not between 0 and 1")
+    return TopTokens(np.array(ids, np.int32), np.array(probabilities, np.float32), texts)

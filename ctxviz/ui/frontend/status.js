@@ -1,0 +1,48 @@
+// What is going on, in words.
+
+import { counted, seconds } from "./words.js";
+
+const NOTHING_YET = "Nothing has been written yet.";
+
+// The first line, and the part of it to set off.
+export function headline(source) {
+  if (source.verdict) return [source.verdict[0], source.verdict[2]];
+  const waiting = { queued: "Waiting for a turn.", loading: "Getting the model ready.", running: "Reading the prompt." };
+  return [waiting[source.status.state] ?? NOTHING_YET, ""];
+}
+
+// How far: "12 of 32 tokens", or nothing before there is a run.
+function progress(source) {
+  if (!source.run) return "";
+  const { asked } = source.run;
+  return source.n === asked || source.ended ? counted(source.n, "token") : `${source.n} of ${counted(asked, "token")}`;
+}
+
+function meanSeconds(source) {
+  const spent = source.tokens.map(([, s]) => s).filter((s) => s !== null);
+  return spent.length ? `${seconds(spent.reduce((a, b) => a + b, 0) / spent.length)} each` : "";
+}
+
+export function statusOf(source) {
+  const { state, stage, progress: share } = source.status;
+  const rate = source.rate && `${Number(source.rate.toPrecision(2))} tokens/s`;
+  const parts = {
+    empty: [],
+    queued: ["Waiting", stage],
+    loading: ["Loading", stage, share === null ? "" : `${Math.round(100 * share)} %`],
+    running: ["Writing", progress(source), rate, stage],
+    paused: ["Paused", progress(source)],
+    done: ["Finished", progress(source), meanSeconds(source)],
+    stopped: ["Stopped", progress(source)],
+    failed: ["Stopped by an error", progress(source)],
+  }[state];
+  return parts.filter(Boolean).join(" · ");
+}
+
+// null: no bar; undefined: a bar without an end; otherwise 0 to 1.
+export function shareOf(source) {
+  const { state, progress: share } = source.status;
+  if (state === "loading") return share ?? undefined;
+  if (state === "running" && source.run) return source.n / source.run.asked;
+  return null;
+}

@@ -1,0 +1,27 @@
+"""A page with nothing but the live view of a synthetic run, and what was clicked."""
+
+import harness
+import streamlit as st
+
+from ctxviz.ui import components
+from ctxviz.ui.views import views
+
+st.set_page_config(layout="wide")
+query = st.query_params
+
+if "view" not in st.session_state:
+    view = views().create()
+    st.session_state.view = view.id
+    layers, count = int(query.get("layers", 18)), int(query.get("tokens", 32))
+    rate = float(query.get("rate", 0))
+    if rate:
+        run = harness.empty_run(layers, harness.settings(count))
+        view.show(run, "loading")
+        harness.play(view, run, rate)
+    else:
+        view.show(harness.whole(layers, count), "done")
+
+event = components.live(st.session_state.view, focus=components.Focus(step=3, layer=4))
+if event.picked is not None:
+    st.session_state.picked = event.picked
+st.text(f"picked {st.session_state.get('picked')} field {event.metric} {event.variant}")
