@@ -5,8 +5,14 @@ The public names are loaded on first use, so that reading records or a bundle ne
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+# torch's OpenMP threads spin while they wait for each other. Where another program wants the same cores
+# (the browser that shows the page, say) a long spin makes a token up to fifty times slower; a short one
+# costs nothing measurable. Read when torch is first imported, so it stands here.
+os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 if TYPE_CHECKING:
     from ctxviz.engine import stream as stream

@@ -19,14 +19,22 @@ def read_prompt(argument: str) -> str:
         PromptError: the file cannot be read, is too large or is not UTF-8; or the text is empty or holds
             characters that are not text.
     """
-    text = _read_file(argument[1:]) if argument.startswith("@") else argument
+    text = _read_file(argument[1:]) if argument.startswith("@") else _as_utf8(argument)
     if not text.strip():
         raise PromptError("The prompt is empty; give some text, or @FILE to read it from a file.")
     if "\0" in text:
         raise PromptError("The prompt holds a NUL character; remove it.")
-    if any("\ud800" <= character <= "\udfff" for character in text):
-        raise PromptError("The prompt is not valid UTF-8 text; save it as UTF-8 and give it again.")
     return text
+
+
+def _as_utf8(argument: str) -> str:
+    """An argument whose bytes Python could not read in the locale's encoding, read as UTF-8."""
+    try:
+        return argument.encode("utf-8", "surrogateescape").decode("utf-8")
+    except UnicodeError:
+        raise PromptError(
+            "The prompt is not valid UTF-8 text; type it again, or give it as @FILE saved in UTF-8."
+        ) from None
 
 
 def _read_file(name: str) -> str:

@@ -57,7 +57,7 @@ def tokenise(model: LoadedModel, prompt: str) -> tuple[int, ...]:
         raise PromptError(
             f"The prompt has {len(prompt)} characters, more than the model's window of {model.window} tokens can hold; shorten it."
         )
-    ids = tuple(int(i) for i in model.tokenizer(prompt)["input_ids"])
+    ids = tuple(int(i) for i in model.tokenizer(prompt, verbose=False)["input_ids"])
     if all(i in model.special_ids for i in ids):
         raise PromptError("The prompt holds only special tokens; add some text for the model to continue.")
     if len(ids) < 2:

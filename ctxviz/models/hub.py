@@ -74,6 +74,11 @@ def _reporter(progress: Progress | None) -> type:
             self._bytes = kwargs.get("unit") == "B"
             super().__init__(*args, **kwargs)
 
+        def close(self) -> None:
+            # tqdm ends a bar with a line of its own, unless it is off.
+            self.disable = True
+            super().close()
+
         def display(self, *_: Any, **__: Any) -> None:
             if progress is not None and self._bytes and self.total:
                 progress("downloading the model", min(1.0, self.n / self.total))
@@ -97,29 +102,29 @@ def _explained(hub_id: str) -> Iterator[None]:
         ) from error
     except errors.HFValidationError as error:
         raise ModelError(f"{hub_id!r} is not a name the Hub can have ({reason(error)}); check it.") from error
-    except errors.HfHubHTTPError as error:
-        raise ModelAccessError(
-            f"The Hugging Face Hub answered with an error for {hub_id} ({reason(error)}); try again later, "
-            "or name a local folder."
-        ) from error
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+    except Exception as error:
+        # What the Hub answered may be the cause of "not found on this machine either".
+        answer = next((e for e in (error, error.__cause__) if isinstance(e, errors.HfHubHTTPError)), None)
+        if answer is not None:
+            raise ModelAccessError(
+                f"The Hugging Face Hub answered with an error for {hub_id} ({reason(answer)}); try again later, "
+                "or name a local folder."
+            ) from error
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise ModelError(
                 f"There is no space left to download {hub_id}; free some, or set HF_HOME to another folder."
             ) from error
-        raise ModelAccessError(_no_network(hub_id)) from error
-    except Exception as error:
         if not _is_network(error):
             raise
-        raise ModelAccessError(_no_network(hub_id)) from error
+        raise ModelAccessError(
+            f"The Hugging Face Hub cannot be reached, and {hub_id} is not on this machine; check the network, "
+            "or name a local folder or .gguf file."
+        ) from error
 
 
 def _gated(hub_id: str, page: str, error: Exception) -> str:
-    import huggingface_hub
-
     response = getattr(error, "response", None)
-    refused = getattr(response, "status_code", None) == 403
-    if refused and huggingface_hub.get_token() is not None:
+    if getattr(response, "status_code", None) == 403:
         return (
             f"The licence of {hub_id} is not granted to your account yet; accept it at {page} and load again."
         )
@@ -129,17 +134,10 @@ def _gated(hub_id: str, page: str, error: Exception) -> str:
     )
 
 
-def _no_network(hub_id: str) -> str:
-    return (
-        f"The Hugging Face Hub cannot be reached, and {hub_id} is not on this machine; check the network, "
-        "or name a local folder or .gguf file."
-    )
-
-
 def _is_network(error: BaseException) -> bool:
     # The Hub client's HTTP library changes its name between versions; its errors share these class names.
     from huggingface_hub import errors
 
     names = {cls.__name__ for cls in type(error).__mro__}
-    known = (errors.OfflineModeIsEnabled, errors.RevisionResolutionError, ConnectionError, TimeoutError)
+    known = (errors.RevisionResolutionError, OSError)
     return isinstance(error, known) or bool(names & {"TransportError", "RequestError"})

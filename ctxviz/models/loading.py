@@ -218,8 +218,8 @@ def _load_weights(folder: Path, dtype: torch.dtype, device: torch.device) -> tor
 def _own(model: torch.nn.Module) -> None:
     """Copy parameters out of the mapped file.
 
-    A file that is overwritten later would change or crash the loaded model, and a mapped matrix may begin at any
-    multiple of 8 bytes, where a matrix product may round differently than for a copy at a multiple of 64.
+    A file that is overwritten later would change or crash the loaded model, and a mapped matrix may begin at
+    any multiple of 8 bytes, where a matrix product may round differently than at a multiple of 64.
     """
     for parameter in model.parameters():
         parameter.data = parameter.data.clone()

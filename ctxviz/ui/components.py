@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Final
 
 from streamlit.components.v2 import component
 
@@ -17,6 +17,8 @@ from ctxviz.figures.heatmap import METRICS
 from ctxviz.figures.palette import THEMES
 from ctxviz.ui.routes import DEFAULT_METRIC, asset_url
 from ctxviz.ui.views import views
+
+MANY: Final = 10**9
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,19 @@ class Event:
     variant: int
 
 
+@dataclass(frozen=True, slots=True)
+class Clicked:
+    """A point of a figure that was clicked.
+
+    ``trace`` and ``point`` are its indices, and ``data`` its customdata, all as a browser sent them: check them
+    before use.
+    """
+
+    trace: int | None
+    point: int | None
+    data: object
+
+
 def _bootstrap(module: str) -> str:
     """A component's inline code: load the module and hand it the component's arguments."""
     address = f"new URL({asset_url(module)!r}, location.origin)"
@@ -83,11 +98,10 @@ def live(view_id: str, *, key: str = "live", focus: Focus | None = None) -> Even
     )
 
 
-def figure(card: FigureCard, *, key: str, name: str = "figure") -> int | None:
+def figure(card: FigureCard, *, key: str, name: str = "ctxviz-figure") -> Clicked | None:
     """Mount a card: its figure, title, caption, text alternative, and SVG, PNG and CSV to download.
 
-    ``name`` begins the names of the files. Returns the index of the point clicked just now, in the trace that
-    was clicked, or None.
+    ``name`` is what the files are called. Returns the point clicked just now, or None.
     """
     result = _figure(
         key=key,
@@ -98,11 +112,14 @@ def figure(card: FigureCard, *, key: str, name: str = "figure") -> int | None:
             "alt": card.alt,
             "csv": to_csv(card.table),
             "name": name,
-            "themes": {n: asdict(theme) for n, theme in THEMES.items()},
+            "themes": {theme: asdict(colours) for theme, colours in THEMES.items()},
         },
         on_point_change=_nothing,
     )
-    return _index(result.get("point"), 10**9)
+    point = result.get("point")
+    if not isinstance(point, Mapping):
+        return None
+    return Clicked(_index(point.get("trace"), MANY), _index(point.get("point"), MANY), point.get("data"))
 
 
 def _picked(value: Any, steps: int, layers: int, variants: int) -> Picked | None:

@@ -73,11 +73,14 @@ def asset_url(name: str) -> str:
 
 
 def content_policy(names: list[str]) -> str:
-    """A Content-Security-Policy under which even a slip could fetch nothing from outside."""
+    """A Content-Security-Policy under which even a slip could fetch nothing from outside.
+
+    ``unsafe-eval`` is for plotly.js, whose WebGL traces compile functions; inline scripts stay forbidden.
+    """
     sockets = [f"{scheme}://{name}:*" for name in names if name[0] != "[" for scheme in ("ws", "wss")]
     rules = {
         "default-src": "'self'",
-        "script-src": " ".join(["'self'", "blob:", *_inline_scripts()]),
+        "script-src": " ".join(["'self'", "blob:", "'unsafe-eval'", *_inline_scripts()]),
         "style-src": "'self' 'unsafe-inline'",
         "img-src": "'self' data: blob:",
         "media-src": "'self' data: blob:",

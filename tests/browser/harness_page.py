@@ -3,6 +3,8 @@
 import harness
 import streamlit as st
 
+from ctxviz.figures.heatmap import heatmap
+from ctxviz.figures.lines import tvd_lines
 from ctxviz.ui import components
 from ctxviz.ui.views import views
 
@@ -25,3 +27,11 @@ event = components.live(st.session_state.view, focus=components.Focus(step=3, la
 if event.picked is not None:
     st.session_state.picked = event.picked
 st.text(f"picked {st.session_state.get('picked')} field {event.metric} {event.variant}")
+
+if query.get("figure"):
+    run = views().get(st.session_state.view).run
+    card = {"heatmap": lambda: heatmap(run, 0), "lines": lambda: tvd_lines(run)}[query["figure"]]()
+    clicked = components.figure(card, key="figure", name="ctxviz-synthetic")
+    if clicked is not None:
+        st.session_state.clicked = clicked
+    st.text(f"clicked {st.session_state.get('clicked')}")

@@ -495,6 +495,7 @@ def test_a_terminal_without_unicode_and_an_argument_that_is_no_text(tiny: str) -
     with process(*arguments, "the dust é", env=ascii_only) as running:
         out, err = running.communicate(timeout=120)
     assert (running.returncode, err) == (0, b"")
+    assert out.startswith(rb"the dust \xe9|")
     assert b"1 token, finished" in out
     for prompt, fragment in ((b"caf\xe9", "UTF-8"), (b"dust " * 300, "window")):
         with process(*arguments, prompt) as running:

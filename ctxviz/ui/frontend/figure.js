@@ -1,0 +1,121 @@
+// One Plotly figure with its title, caption, text alternative and downloads.
+
+import { el, readTheme } from "./look.js";
+import { saveButtons } from "./save.js";
+import { dress } from "./style.js";
+
+const TITLE_ROOM = 48;
+const RECOLOURED = ["background", "panel", "ink", "soft", "line"];
+const mounted = new WeakMap();
+let plotly = null;
+
+export default function mount(component) {
+  const root = component.parentElement;
+  const figure = mounted.get(root) ?? new Figure(root);
+  mounted.set(root, figure);
+  figure.update(component);
+  const call = figure.calls;
+  return () => {
+    if (figure.calls !== call) return;
+    figure.end();
+    mounted.delete(root);
+  };
+}
+
+// plotly.js is one global for the page, loaded by the first figure.
+function loadPlotly() {
+  plotly ??= new Promise((done, failed) => {
+    const script = el("script", { src: new URL("plotly.min.js", import.meta.url).href });
+    script.addEventListener("load", () => done(window.Plotly));
+    script.addEventListener("error", () => failed(new Error("plotly.js did not load")));
+    document.head.append(script);
+  }).catch((error) => {
+    plotly = null;
+    throw error;
+  });
+  return plotly;
+}
+
+class Figure {
+  constructor(root) {
+    this.calls = 0;
+    this.title = el("h3");
+    this.caption = el("figcaption");
+    this.plot = el("div", { class: "ctxviz-plot", role: "img" });
+    this.node = el("figure", { class: "ctxviz-figure" });
+    const files = {
+      svg: () => this.picture("svg"),
+      png: () => this.picture("png"),
+      csv: () => this.data.csv,
+    };
+    const head = el("div", { class: "head" }, this.title, saveButtons("this figure", () => this.name(), files));
+    this.node.append(head, this.caption, this.plot);
+    root.append(this.node);
+    dress(this.node, "figure.css");
+  }
+
+  update({ data, setTriggerValue }) {
+    this.calls += 1;
+    this.data = data;
+    this.pick = (point) => setTriggerValue("point", point);
+    this.title.textContent = data.title;
+    this.caption.textContent = data.caption;
+    this.plot.setAttribute("aria-label", data.alt);
+    const theme = readTheme(this.node);
+    const drawn = data.figure + theme.background + theme.ink;
+    if (drawn === this.drawn) return;
+    this.drawn = drawn;
+    this.draw(recoloured(data, theme)).catch(() => {
+      this.drawn = null;
+      this.plot.textContent = "The figure could not be drawn; reload the page to try again.";
+    });
+  }
+
+  async draw({ data, layout }) {
+    const library = await loadPlotly();
+    if (this.ended) return;
+    const { paper_bgcolor: paper, ...rest } = layout;
+    this.paper = paper;
+    const clear = { paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", autosize: true };
+    await library.react(this.plot, data, { ...rest, ...clear }, { responsive: true, displayModeBar: false });
+    if (this.listening) return;
+    this.listening = true;
+    this.plot.on("plotly_click", ({ points: [point] }) => {
+      this.pick({ trace: point.curveNumber, point: point.pointIndex ?? null, data: point.customdata ?? null });
+    });
+  }
+
+  // The figure as a file: on paper, with its title.
+  async picture(format) {
+    const library = await loadPlotly();
+    const { data, layout } = this.plot;
+    const { offsetWidth: width, offsetHeight: height } = this.plot;
+    const margin = { ...layout.margin, t: (layout.margin?.t ?? 12) + TITLE_ROOM };
+    const title = { text: escaped(this.data.title), x: 0.01, xanchor: "left", y: 0.98, yanchor: "top", font: { size: 18 } };
+    const paper = { paper_bgcolor: this.paper, title, margin };
+    const options = { format, width, height: height + TITLE_ROOM, scale: format === "png" ? 2 : 1, imageDataOnly: format === "svg" };
+    const made = await library.toImage({ data, layout: { ...layout, ...paper } }, options);
+    return format === "svg" ? made : Uint8Array.from(atob(made.split(",")[1]), (c) => c.charCodeAt(0));
+  }
+
+  name() {
+    return this.data.name;
+  }
+
+  end() {
+    this.ended = true;
+    if (window.Plotly && this.listening) window.Plotly.purge(this.plot);
+    this.node.remove();
+  }
+}
+
+// The figure with the colours of the theme that the page has now, whichever it was made for.
+function recoloured({ figure, themes }, { dark }) {
+  const [mine, other] = dark ? [themes.dark, themes.light] : [themes.light, themes.dark];
+  const swap = new Map(RECOLOURED.map((name) => [other[name].toLowerCase(), mine[name]]));
+  return JSON.parse(figure, (_, value) => (typeof value === "string" ? (swap.get(value.toLowerCase()) ?? value) : value));
+}
+
+function escaped(text) {
+  return text.replace(/[&<>$]/g, (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", $: "&#36;" })[c]);
+}

@@ -1,0 +1,85 @@
+"""The page without a browser: real scripts, an invented recorded run, a model of a few kilobytes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from ctxviz.run import Run
+from ctxviz.ui import session as session_module
+from ctxviz.ui import worker as worker_module
+from ctxviz.ui.session import Session
+from ctxviz.ui.shelf import Shelf
+from ctxviz.ui.worker import Worker
+from tests.synthetic import synthetic_run
+from tests.tiny_models import save_tiny_folder
+
+MAIN = Path(__file__).parents[2] / "ctxviz" / "ui" / "main.py"
+PATIENCE = 120.0
+"""Seconds; a busy machine takes its time, and a test that waits goes on as soon as it can."""
+
+
+@pytest.fixture(scope="session")
+def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_tiny_folder(tmp_path_factory.mktemp("tiny"))
+
+
+@pytest.fixture
+def recorded() -> Run | None:
+    """The run that stands in for the recorded one; a test may override it."""
+    return synthetic_run(6, 64, 8)
+
+
+@pytest.fixture(autouse=True)
+def worker(monkeypatch: pytest.MonkeyPatch, recorded: Run | None) -> Iterator[Worker]:
+    """A worker of its own for each test, joined at the end."""
+    worker = Worker(Shelf(warm=lambda: None))
+    monkeypatch.setattr(worker_module, "_WORKER", worker)
+    monkeypatch.setattr(session_module, "recorded_run", lambda: recorded)
+    yield worker
+    assert worker.shutdown(PATIENCE)
+
+
+class Page:
+    """One tab."""
+
+    def __init__(self, **query: str) -> None:
+        self.at = AppTest.from_file(str(MAIN), default_timeout=PATIENCE)
+        for name, value in query.items():
+            self.at.query_params[name.replace("_", "-")] = value
+        self.run()
+
+    def run(self) -> Page:
+        self.at.run()
+        assert not self.at.exception
+        return self
+
+    @property
+    def session(self) -> Session:
+        return self.at.session_state["session"]
+
+    @property
+    def state(self) -> str:
+        return self.session.view.state
+
+    def texts(self) -> str:
+        return "\n".join(text.value for text in self.at.text)
+
+    def press(self, key: str) -> Page:
+        self.at.button(key).click()
+        return self.run()
+
+    def wait(self, condition: Callable[[], object]) -> Page:
+        """Until the condition holds; then the page is drawn again, as the browser would have it drawn."""
+        deadline = time.monotonic() + PATIENCE
+        while not condition():
+            assert time.monotonic() < deadline, "it did not happen in time"
+            time.sleep(0.01)
+        return self.run()
+
+    def wait_for(self, *states: str) -> Page:
+        return self.wait(lambda: self.state in states)
