@@ -134,7 +134,7 @@ def _take(job: Job, step: Step, run: Run) -> None:
 
     for variant in step.variants:
         try:
-            save_patch(job.patches, run.model, run.context, step, variant)
+            save_patch(job.patches, run, step, variant)
         except OSError as error:
             raise SettingsError(
                 f"The patches cannot be written to {str(job.patches)!r} ({error.strerror}); "

@@ -6,6 +6,7 @@ import errno
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import StringIO
 from pathlib import Path
 from typing import Any, Final
 
@@ -70,12 +71,12 @@ def _reporter(progress: Progress | None) -> type:
     class Reporter(tqdm):
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             kwargs.pop("name", None)
-            kwargs["disable"] = False
+            kwargs |= {"disable": False, "file": StringIO()}
             self._bytes = kwargs.get("unit") == "B"
             super().__init__(*args, **kwargs)
 
         def close(self) -> None:
-            # tqdm ends a bar with a line of its own, unless it is off.
+            # A bar is closed late, by the garbage collector, and would report once more.
             self.disable = True
             super().close()
 
@@ -103,23 +104,27 @@ def _explained(hub_id: str) -> Iterator[None]:
     except errors.HFValidationError as error:
         raise ModelError(f"{hub_id!r} is not a name the Hub can have ({reason(error)}); check it.") from error
     except Exception as error:
-        # What the Hub answered may be the cause of "not found on this machine either".
-        answer = next((e for e in (error, error.__cause__) if isinstance(e, errors.HfHubHTTPError)), None)
-        if answer is not None:
-            raise ModelAccessError(
-                f"The Hugging Face Hub answered with an error for {hub_id} ({reason(answer)}); try again later, "
-                "or name a local folder."
-            ) from error
-        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise ModelError(
-                f"There is no space left to download {hub_id}; free some, or set HF_HOME to another folder."
-            ) from error
-        if not _is_network(error):
-            raise
-        raise ModelAccessError(
-            f"The Hugging Face Hub cannot be reached, and {hub_id} is not on this machine; check the network, "
-            "or name a local folder or .gguf file."
-        ) from error
+        raise _failure(hub_id, error) from error
+
+
+def _failure(hub_id: str, error: Exception) -> ModelError:
+    from huggingface_hub import errors
+
+    # What the Hub answered may be the cause of "not found on this machine either".
+    answer = next((e for e in (error, error.__cause__) if isinstance(e, errors.HfHubHTTPError)), None)
+    if answer is None and _is_network(error):
+        return ModelAccessError(
+            f"The Hugging Face Hub cannot be reached, and {hub_id} is not on this machine; "
+            "check the network, or name a local folder or .gguf file."
+        )
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return ModelError(
+            f"There is no space left to download {hub_id}; free some, or set HF_HOME to another folder."
+        )
+    return ModelAccessError(
+        f"{hub_id} cannot be fetched from the Hugging Face Hub ({reason(answer or error)}); "
+        "try again later, or name a local folder."
+    )
 
 
 def _gated(hub_id: str, page: str, error: Exception) -> str:
@@ -135,9 +140,8 @@ def _gated(hub_id: str, page: str, error: Exception) -> str:
 
 
 def _is_network(error: BaseException) -> bool:
-    # The Hub client's HTTP library changes its name between versions; its errors share these class names.
     from huggingface_hub import errors
 
-    names = {cls.__name__ for cls in type(error).__mro__}
-    known = (errors.RevisionResolutionError, OSError)
-    return isinstance(error, known) or bool(names & {"TransportError", "RequestError"})
+    known = (errors.LocalEntryNotFoundError, errors.RevisionResolutionError, ConnectionError, TimeoutError)
+    # The Hub client's HTTP library changes its name between versions; its errors share this base's name.
+    return isinstance(error, known) or "TransportError" in {cls.__name__ for cls in type(error).__mro__}

@@ -1,8 +1,9 @@
 """Rank-one updates of a weight matrix, formed in float64 and rounded once.
 
 ``write`` gives exactly ``(W.double() + torch.outer(left.double(), right.double())).to(W.dtype)``: the product
-of two float32 numbers is exact in float64, so each entry is one sum and one rounding, in whatever order the
-rows come. The rows go in blocks, so that the float64 temporary stays in the cache.
+of two float32 numbers is exact in float64, so each entry is one sum and then torch's rounding (to half
+precision it goes through float32), in whatever order the rows come. The rows go in blocks, so that the
+float64 temporary stays in the cache.
 
 Source: MATHS section 2 (input side) and section 5 (what applying a patch means).
 """

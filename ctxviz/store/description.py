@@ -131,12 +131,12 @@ def _check_version(version: object) -> None:
         raise broken("its schema version is not a whole number")
     if version > SCHEMA_VERSION:
         raise BundleError(
-            f"The run file has schema version {str(version)[:20]}, newer than version {SCHEMA_VERSION} read here;"
+            f"The run file has schema version {str(version)[:20]}, newer than the {SCHEMA_VERSION} read here;"
             " update ctxviz to open it."
         )
     if version < SCHEMA_VERSION:
         raise BundleError(
-            f"The run file has schema version {str(version)[:20]}, older than version {SCHEMA_VERSION} read here;"
+            f"The run file has schema version {str(version)[:20]}, older than the {SCHEMA_VERSION} read here;"
             " open it with the ctxviz that wrote it, or make the run again."
         )
 

@@ -122,5 +122,3 @@ class Fields:
         if not isinstance(value, list):
             raise self._wrong(name, "a list")
         return value
-
-

@@ -1,8 +1,8 @@
 """How large a bundle may be, for writing and for reading; and the one way of refusing one.
 
-A bundle comes from anywhere. These limits keep a small file from asking for a large amount of memory. What is
-inside a Parquet page is only known once it is unpacked, so a forged page can still cost a transient buffer of up
-to 2 GiB; nothing larger, and nothing that stays.
+A bundle comes from anywhere. These limits keep a small file from asking for a large amount of memory. What
+is inside a Parquet page is only known once it is unpacked, so a forged page can still cost a transient buffer
+of up to 2 GiB; nothing larger, and nothing that stays.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -50,7 +50,9 @@ def steps_table(run: Run, n: int) -> bytes:
     for name in REFERENCE_METRICS:
         table = np.stack([run.reference(name, dtype)[:n] for dtype in run.dtypes], axis=1)
         columns[name] = _floats(table[:, of_dtype].ravel())
-    margins = np.array([[run.baseline(k, variant.dtype).margin for variant in run.variants] for k in range(n)])
+    margins = np.array(
+        [[run.baseline(k, variant.dtype).margin for variant in run.variants] for k in range(n)]
+    )
     columns["baseline_margin"] = _floats(margins.reshape(-1).astype(np.float64))
     columns["step_seconds"] = _floats(np.repeat(np.array([t[5] for t in tokens], np.float64), v))
     return _written(columns, len(tokens) * v)
@@ -109,7 +111,9 @@ def _coordinate_columns(
 
 def coordinate_index(layers: int, width: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """The layer and coordinate columns of one (step, variant) pair."""
-    return np.repeat(np.arange(layers, dtype=np.int32), width), np.tile(np.arange(width, dtype=np.int32), layers)
+    return np.repeat(np.arange(layers, dtype=np.int32), width), np.tile(
+        np.arange(width, dtype=np.int32), layers
+    )
 
 
 def _names(variants: Sequence[Variant], steps: Index, of_variant: Index) -> dict[str, Column]:
@@ -117,7 +121,9 @@ def _names(variants: Sequence[Variant], steps: Index, of_variant: Index) -> dict
     for name in ("update", "arithmetic", "dtype"):
         known = sorted({getattr(v, name) for v in variants})
         code = np.array([known.index(getattr(v, name)) for v in variants], np.int8)
-        columns[name] = pa.DictionaryArray.from_arrays(pa.array(code[of_variant]), pa.array(known, pa.string()))
+        columns[name] = pa.DictionaryArray.from_arrays(
+            pa.array(code[of_variant]), pa.array(known, pa.string())
+        )
     columns["first_layer"] = pa.array(np.array([v.first_layer for v in variants], np.int32)[of_variant])
     floors = np.array([np.nan if v.floor is None else v.floor for v in variants], np.float64)
     columns["floor"] = _floats(floors[of_variant])
@@ -158,9 +164,6 @@ def _writer(sink: io.BytesIO, schema: pa.Schema, columns: Mapping[str, Column]) 
         use_byte_stream_split=split,
         dictionary_pagesize_limit=16 * 2**20,
         store_schema=False,
+        max_rows_per_page=2**31 - 1,
+        data_page_size=8 * 2**20,
     )
-
-
-def variant_pairs(steps: int, variants: int) -> Iterator[tuple[int, int]]:
-    """(step, variant) in the order of the steps table."""
-    return ((k, i) for k in range(steps) for i in range(variants))

@@ -88,17 +88,17 @@ def field(view: View, metric: str, variant: int) -> dict[str, Any]:
     return {"epoch": now.epoch, "n": n, "metric": metric, "variant": variant, "codes": codes}
 
 
-def values(run: Run, metric: str, variant: int, start: int, end: int) -> NDArray[np.float64]:
+def values(run: Run, metric: str, variant: int, start: int, end: int) -> NDArray[np.float32]:
     """A field of METRICS from step ``start`` to ``end``, [steps, n_layers]; NaN where there is no value."""
     names = ("gate_ratio", "up_ratio", "down_ratio") if metric == "weight_ratio" else (metric,)
     parts = [run.field(name, variant)[:, start:end] for name in names]
-    return np.fmax.reduce(parts).T.astype(np.float64)
+    return np.fmax.reduce(parts).T.astype(np.float32)
 
 
-def quantise(numbers: NDArray[np.float64]) -> NDArray[np.int16]:
+def quantise(numbers: NDArray[np.float32]) -> NDArray[np.int16]:
     """log10 in steps of 1/CODES_PER_DECADE, with codes of their own for zero, infinite and missing values."""
     positive = np.isfinite(numbers) & (numbers > 0)
-    logs = np.rint(np.log10(np.where(positive, numbers, 1.0)) * CODES_PER_DECADE)
+    logs = np.rint(np.log10(np.where(positive, numbers, 1.0).astype(np.float64)) * CODES_PER_DECADE)
     codes = np.full(numbers.shape, MISSING, np.int16)
     codes[positive] = np.clip(logs[positive], ZERO + 1, INFINITE - 1).astype(np.int16)
     codes[numbers == 0] = ZERO

@@ -4,13 +4,13 @@
 // or what is shown changes.
 
 import { decades, domainFor, label, tokenTicks } from "./axes.js";
-import { colourScale, el, svg } from "./look.js";
+import { colourScale, crossPath, el, svg, symbolPath } from "./look.js";
 import { power, roundSteps, sci } from "./words.js";
 
 const MARGIN = { left: 52, right: 92, top: 12, bottom: 46 };
 const BAR = { gap: 22, width: 16 };
-const GLYPH_ROOM = 9;
-const SPECIAL = { missing: ["no value", "–"], zero: ["exactly 0", "0"], infinite: ["past the range", "∞"] };
+const MOST_MARKS = 600;
+const SPECIAL = { missing: ["no value", ""], zero: ["exactly 0", "○"], infinite: ["past the range", "✕"] };
 
 export class HeatMap {
   constructor() {
@@ -53,13 +53,15 @@ export class HeatMap {
     return this.field.codes[step * this.source.run.layers + layer];
   }
 
+  // The number in a cell; null where there is none.
   value(step, layer) {
     const code = this.code(step, layer);
-    return { missing: null, zero: 0, infinite: Infinity }[this.special.get(code)] ?? this.number(code);
+    const special = this.special.get(code);
+    return special ? { missing: null, zero: 0, infinite: Infinity }[special] : this.number(code);
   }
 
   number(code) {
-    return this.special.get(code) === "missing" ? null : 10 ** (code / this.decade);
+    return 10 ** (code / this.decade);
   }
 
   // Read new columns; true if the range of colours or the special values grew.
@@ -112,7 +114,8 @@ export class HeatMap {
     const outline = { fill: "none", visibility: "hidden", "stroke-width": 2 };
     this.cursor = svg("g", outline);
     this.chosen = svg("g", outline);
-    node.append(this.cursor, this.chosen);
+    this.marks = svg("g", { fill: "none", "stroke-width": 1.6 });
+    node.append(this.marks, this.cursor, this.chosen);
     this.drawn = 0;
   }
 
@@ -163,28 +166,35 @@ export class HeatMap {
     for (let step = this.drawn; step < this.field.n; step += 1) {
       const [left, right] = [Math.round(step * pitch), Math.round((step + 1) * pitch)];
       for (let layer = 0; layer < this.layers; layer += 1) {
-        const [below, above] = [this.layers - layer, this.layers - layer - 1];
-        const box = { x: left, y: Math.round(above * row), w: right - left, h: Math.round(below * row) - Math.round(above * row) };
-        this.cell(context, this.code(step, layer), box);
+        const top = Math.round((this.layers - layer - 1) * row);
+        const bottom = Math.round((this.layers - layer) * row);
+        context.fillStyle = this.paint(this.code(step, layer));
+        context.fillRect(left, top, right - left, bottom - top);
+        this.mark(step, layer);
       }
     }
     this.drawn = this.field.n;
   }
 
-  cell(context, code, { x, y, w, h }) {
+  paint(code) {
     const special = this.special.get(code);
-    context.fillStyle = special ? this.specialColour(special) : this.colour(code);
-    context.fillRect(x, y, w, h);
-    if (!special || Math.min(w, h) < GLYPH_ROOM * this.ratio) return;
-    context.fillStyle = special === "missing" ? this.theme.soft : "#fff";
-    context.font = `600 ${Math.round(Math.min(w, h) * 0.8)}px ${this.theme.font}`;
-    context.textAlign = "center";
-    context.textBaseline = "middle";
-    context.fillText(SPECIAL[special][1], x + w / 2, y + h / 2);
+    return special ? this.specialColour(special) : this.colour(code);
   }
 
   specialColour(special) {
-    return special === "missing" ? this.theme.line : special === "zero" ? "#B03A00" : "#A0457B";
+    return special === "missing" ? this.theme.line : "#000000";
+  }
+
+  // A sign on a cell whose value has no colour; small cells are no reason to leave it out.
+  mark(step, layer) {
+    const special = this.special.get(this.code(step, layer));
+    if (!special || special === "missing" || this.marks.childElementCount >= MOST_MARKS) return;
+    const { left, top, width, height } = this.plot;
+    const [w, h] = [width / this.domain, height / this.layers];
+    const [x, y] = [left + (step + 0.5) * w, top + height - (layer + 0.5) * h];
+    const r = Math.max(2.6, Math.min(5, 0.3 * Math.min(w, h)));
+    const d = special === "zero" ? symbolPath("circle", x, y, r) : crossPath(x, y, r);
+    this.marks.append(svg("path", { d, stroke: "#000", "stroke-width": 4 }), svg("path", { d, stroke: "#fff" }));
   }
 
   // [words, glyph, colour] of the special values that occur.
@@ -236,9 +246,7 @@ export class HeatMap {
     const paths = new Map();
     for (let step = 0; step < this.field.n; step += 1) {
       for (let layer = 0; layer < this.layers; layer += 1) {
-        const code = this.code(step, layer);
-        const special = this.special.get(code);
-        const fill = special ? this.specialColour(special) : this.colour(code);
+        const fill = this.paint(this.code(step, layer));
         const [x, y] = [(left + step * w).toFixed(2), (top + height - (layer + 1) * h).toFixed(2)];
         const box = `M${x},${y}h${w.toFixed(2)}v${h.toFixed(2)}h${(-w).toFixed(2)}z`;
         paths.set(fill, (paths.get(fill) ?? "") + box);

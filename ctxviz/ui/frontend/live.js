@@ -55,6 +55,11 @@ class Live {
     this.component = component;
     const { view, revision, focus } = component.data;
     const source = sourceFor(view);
+    const asked = JSON.stringify([view, focus]);
+    if (asked !== this.asked) {
+      [this.asked, this.selected, this.layer] = [asked, focus.step, focus.layer];
+      source.want(focus.metric, focus.variant);
+    }
     if (source !== this.source) {
       this.leave?.();
       this.source = source;
@@ -63,11 +68,6 @@ class Live {
       source.wake();
     }
     this.revision = revision;
-    const asked = JSON.stringify(focus);
-    if (asked !== this.asked) {
-      [this.asked, this.selected, this.layer] = [asked, focus.step, focus.layer];
-      source.want(focus.metric, focus.variant);
-    }
     this.readTheme();
     this.changed();
   }
@@ -111,7 +111,7 @@ class Live {
     this.strip.draw(source, frame);
     this.charts.forEach((chart, i) => chart.draw(source, { ...frame, width: parts.plots[i].plot.clientWidth }));
     if (this.legendOf !== source.references || this.legendTheme !== theme) this.drawLegend();
-    if (source.field.metric) this.drawField(frame);
+    this.drawField(frame);
     this.describe();
   }
 
@@ -160,7 +160,7 @@ class Live {
 
   drawField(frame) {
     const { source, parts, heat } = this;
-    const { metric, variant } = source.field;
+    const { metric, variant } = source.field.metric ? source.field : source.wanted;
     const about = source.run.metrics[metric];
     put(parts.fieldTitle, `${about.title}, by layer and token`);
     put(parts.fieldCaption, about.meaning);
@@ -181,9 +181,8 @@ class Live {
     this.describedAt = now;
     charts.forEach((chart) => chart.node.setAttribute("aria-label", chart.describe(source)));
     const { metric, variant } = source.field;
-    if (metric) {
-      heat.node.setAttribute("aria-label", heat.describe(source.run.metrics[metric], source.run.look.variants[variant].label));
-    }
+    const { metrics, look } = source.run;
+    if (metric) heat.node.setAttribute("aria-label", heat.describe(metrics[metric], look.variants[variant].label));
   }
 
   choose() {
