@@ -89,24 +89,23 @@ def tiny_image_gemma3(seed: int = 0, **text_overrides: Any) -> Gemma3ForConditio
     return model.eval().requires_grad_(False)
 
 
-def tiny_tokenizer() -> Tokenizer:
-    """A byte-fallback BPE with a piece for each of the VOCABULARY ids; it prepends <bos>, as Gemma's does."""
+MERGES = tuple(pair.split() for pair in ("t h", "th e", "▁ the", "i n", "a n", "an d", "▁ and", "▁ ▁"))
+
+
+def tiny_pieces() -> list[str]:
+    """One piece for each of the VOCABULARY ids: specials, bytes, a space, letters, merges, unused ones."""
     pieces = [*SPECIALS, *(f"<0x{i:02X}>" for i in range(256)), "▁"]
     pieces += [chr(c) for c in range(33, 127) if chr(c) not in "<>"]
-    merges = [
-        ("t", "h"),
-        ("th", "e"),
-        ("▁", "the"),
-        ("i", "n"),
-        ("a", "n"),
-        ("an", "d"),
-        ("▁", "and"),
-        ("▁", "▁"),
-    ]
-    pieces += ["".join(pair) for pair in merges]
+    pieces += ["".join(pair) for pair in MERGES]
     pieces += [f"<unused{i}>" for i in range(VOCABULARY - len(pieces))]
     assert len(pieces) == VOCABULARY == len(set(pieces))
-    vocabulary = {piece: i for i, piece in enumerate(pieces)}
+    return pieces
+
+
+def tiny_tokenizer() -> Tokenizer:
+    """A byte-fallback BPE over :func:`tiny_pieces`; it prepends <bos>, as Gemma's does."""
+    vocabulary = {piece: i for i, piece in enumerate(tiny_pieces())}
+    merges = [(left, right) for left, right in MERGES]
     tokenizer = Tokenizer(
         models.BPE(vocabulary, merges, unk_token="<unk>", fuse_unk=True, byte_fallback=True)
     )

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Final, TextIO
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -79,11 +79,12 @@ class Bar:
     def __init__(self, wanted: bool) -> None:
         self._progress: Progress | None = None
         self._task: TaskID | None = None
+        self._known = False
         if wanted and sys.stderr.isatty():
             self._progress = Progress(
                 TextColumn("{task.description}", markup=False),
                 BarColumn(),
-                TaskProgressColumn(),
+                TextColumn("{task.fields[share]}", markup=False),
                 TimeElapsedColumn(),
                 console=Console(stderr=True),
                 transient=True,
@@ -95,12 +96,16 @@ class Bar:
         """Show a stage and how much of it is done, 0 to 1, or None where that is not known."""
         if self._progress is None:
             return
-        description = visible(stage, keep="")
-        if self._task is None:
+        description, known = visible(stage, keep=""), fraction is not None
+        share = f"{fraction:.0%}" if known else ""
+        if self._task is None or self._known != known:
             self._progress.start()
-            self._task = self._progress.add_task(description)
-        total = None if fraction is None else 1.0
-        self._progress.update(self._task, description=description, total=total, completed=fraction or 0.0)
+            if self._task is not None:
+                self._progress.remove_task(self._task)
+            # Without a total the bar pulses; a task cannot go back to having none.
+            self._task = self._progress.add_task(description, total=1.0 if known else None, share=share)
+            self._known = known
+        self._progress.update(self._task, description=description, completed=fraction or 0.0, share=share)
 
     def close(self) -> None:
         if self._progress is not None:

@@ -6,17 +6,19 @@ Why not transformers' own reading: it parses the vocabulary three times, which t
 
 from __future__ import annotations
 
+import errno
 import json
 import mmap
 import re
 import struct
 from math import prod
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO, Final
 
 import numpy as np
 
-from ctxviz.errors import CtxvizError, ModelError
+from ctxviz.errors import ModelError
 from ctxviz.models.gguf_files import GgufHeader, GgufTensor, unpacker
 from ctxviz.models.memory import Shape
 from ctxviz.models.progress import Progress
@@ -90,6 +92,17 @@ def convert(path: Path, header: GgufHeader, folder: Path, progress: Progress) ->
 
 
 def _write_tokenizer(path: Path, folder: Path) -> None:
+    if path.parent == folder:
+        _save_tokenizer(path, folder)
+        return
+    with TemporaryDirectory() as empty:
+        # transformers prefers a tokenizer.json lying beside the file to what is in the file.
+        alone = Path(empty) / "source.gguf"
+        alone.symlink_to(path.absolute())
+        _save_tokenizer(alone, folder)
+
+
+def _save_tokenizer(path: Path, folder: Path) -> None:
     try:
         with quiet_transformers():
             from transformers import GemmaTokenizer
@@ -98,13 +111,16 @@ def _write_tokenizer(path: Path, folder: Path) -> None:
             tokenizer = GemmaTokenizer.from_pretrained(
                 str(path.parent), gguf_file=path.name, local_files_only=True, trust_remote_code=False
             )
-            tokenizer.save_pretrained(folder)
-    except (OSError, CtxvizError):
-        raise
     except Exception as error:
         raise ModelError(
-            f"The tokenizer in {show(path.name)} cannot be read ({reason(error)}); download it again."
+            f"The tokenizer in the GGUF file cannot be read ({reason(error)}); get it again."
         ) from error
+    try:
+        tokenizer.save_pretrained(folder)
+    except Exception as error:
+        # The tokenizers library raises a bare Exception when the disk is full.
+        full = "os error 28" in str(error)
+        raise OSError(errno.ENOSPC if full else errno.EIO, reason(error)) from error
 
 
 def _key(header: GgufHeader, key: str, name: str) -> Any:

@@ -17,11 +17,8 @@ from ctxviz.models.sources import PICKLE_SUFFIXES, pickle_refusal, reason, show
 _JSON_LIMIT: Final = 64 << 20
 _HEADER_LIMIT: Final = 100 << 20
 """The format's own limit."""
-_STORED_BITS: Final = {
-    "F64": 64, "F32": 32, "F16": 16, "BF16": 16, "I64": 64, "I32": 32, "I16": 16, "I8": 8,
-    "U64": 64, "U32": 32, "U16": 16, "U8": 8, "BOOL": 8, "F8_E4M3": 8, "F8_E5M2": 8,
-}  # fmt: skip
-_FLOATS: Final = ("F64", "F32", "F16", "BF16")
+_STORED_BYTES: Final = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4}
+"""Integers are positions and the like; anything smaller or newer is a quantised weight."""
 _FOREIGN_KEYS: Final = ("transformers_weights", "fusion_config", "kernel_config", "custom_generate")
 """Configuration keys that point transformers at other files, kernels or code."""
 
@@ -192,8 +189,12 @@ def count_parameters(path: Path) -> int:
         end = max((t["data_offsets"][1] for t in tensors.values()), default=0)
         numbers = 0
         for tensor in tensors.values():
-            bits, (start, stop) = _STORED_BITS[tensor["dtype"]], tensor["data_offsets"]
-            if not 0 <= start <= stop or (stop - start) * 8 != prod(tensor["shape"]) * bits:
+            size_of, (start, stop) = _STORED_BYTES.get(tensor["dtype"]), tensor["data_offsets"]
+            if size_of is None:
+                raise ModelError(
+                    f"{show(path.name)} holds quantised weights; use the original weights, or a GGUF file."
+                )
+            if min(0, start, *tensor["shape"]) < 0 or stop - start != prod(tensor["shape"]) * size_of:
                 raise broken
             numbers += prod(tensor["shape"])
     except OSError as error:
@@ -204,8 +205,4 @@ def count_parameters(path: Path) -> int:
         raise broken from None
     if not tensors or end != size - 8 - length:
         raise broken
-    if any(t["dtype"] not in _FLOATS for t in tensors.values()):
-        raise ModelError(
-            f"{show(path.name)} holds quantised weights; use the original weights, or a GGUF file."
-        )
     return numbers

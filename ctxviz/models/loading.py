@@ -84,7 +84,7 @@ class LoadedModel:
         self._models: dict[str, torch.nn.Module] = {}
         self._closed = False
         progress("reading the tokenizer", None)
-        with quiet_transformers(), _explained(ready.folder):
+        with quiet_transformers(), _explained(ready.title):
             config = AutoConfig.from_pretrained(ready.folder, local_files_only=True, trust_remote_code=False)
             self.tokenizer: Any = AutoTokenizer.from_pretrained(
                 ready.folder, local_files_only=True, trust_remote_code=False
@@ -158,7 +158,7 @@ class LoadedModel:
             if name not in self._models:
                 self.require_memory((name,))
                 (progress or silent)(f"reading the weights in {name}", None)
-                self._models[name] = _load_weights(self._ready.folder, dtype, self.device)
+                self._models[name] = _load_weights(self._ready, dtype, self.device)
                 if name == "float16":
                     self.warnings += (_FLOAT16_WARNING,)
             return self._models[name]
@@ -186,12 +186,12 @@ _FLOAT16_WARNING = (
 )
 
 
-def _load_weights(folder: Path, dtype: torch.dtype, device: torch.device) -> torch.nn.Module:
+def _load_weights(ready: ReadyModel, dtype: torch.dtype, device: torch.device) -> torch.nn.Module:
     from transformers import AutoModelForCausalLM
 
-    with quiet_transformers(), _explained(folder):
+    with quiet_transformers(), _explained(ready.title):
         loaded: Any = AutoModelForCausalLM.from_pretrained(
-            folder,
+            ready.folder,
             dtype=dtype,
             # Straight to the device, so that the CPU never holds the whole model for it.
             device_map=None if device.type == "cpu" else {"": device},
@@ -200,14 +200,16 @@ def _load_weights(folder: Path, dtype: torch.dtype, device: torch.device) -> tor
             trust_remote_code=False,
             # Named here since a config.json may name a kernel to be fetched.
             attn_implementation="sdpa",
+            # Reported below, in our own words.
+            ignore_mismatched_sizes=True,
             output_loading_info=True,
         )
     model, info = loaded
-    absent = sorted(info["missing_keys"]) + sorted(str(k) for k in info.get("mismatched_keys", ()))
+    absent = sorted(info["missing_keys"]) + sorted(name for name, *_ in info["mismatched_keys"])
     if absent:
         # transformers would fill these with random numbers.
         raise ModelError(
-            f"The weights in {show(folder.name)} lack {len(absent)} parameters or have them in another shape "
+            f"The weights of {show(ready.title)} lack {len(absent)} parameters or have them in another shape "
             f"({absent[0][:80]}); download or export the model again."
         )
     if device.type == "cpu":
@@ -226,7 +228,7 @@ def _own(model: torch.nn.Module) -> None:
 
 
 @contextmanager
-def _explained(folder: Path) -> Iterator[None]:
+def _explained(name: str) -> Iterator[None]:
     """Turns whatever transformers raises into a sentence."""
     try:
         yield
@@ -239,7 +241,7 @@ def _explained(folder: Path) -> Iterator[None]:
         ) from error
     except Exception as error:
         raise ModelError(
-            f"The model in {show(folder.name)} cannot be loaded ({reason(error)}); get it again."
+            f"The model {show(name)} cannot be loaded ({reason(error)}); download or export it again."
         ) from error
 
 

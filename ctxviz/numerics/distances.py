@@ -138,7 +138,7 @@ def _distribution(logits: Tensor | Distribution) -> Distribution:
 def _leading(logits: Tensor, k: int) -> Tensor:
     """Ids [min(k, V)] of the largest logits, best first, equals in the order of their ids."""
     k = min(k, logits.numel())
-    # The k-th largest of the chunks' maxima bounds the k-th largest logit from below, and costs a tenth of it.
+    # The k-th largest of the chunks' maxima bounds the k-th largest logit from below at a tenth of its cost.
     chunks = logits.numel() // _CHUNK
     maxima = logits[: chunks * _CHUNK].reshape(chunks, _CHUNK).amax(1) if chunks >= k else logits
     candidates = (logits >= maxima.topk(k).values[-1]).nonzero()[:, 0]

@@ -62,7 +62,7 @@ def stable(scale: Float[np.ndarray, " d"], goal: Float[np.ndarray, " d"], radius
         goal: [d], g. Entries that are not finite count as 0.
         radius_sq: R; not positive or not finite: n = 0 and the case is infeasible.
     """
-    return _around_dead(scale, goal, radius_sq, None, partial(_least_squares, lowest=0.0))
+    return _around_dead(scale, goal, radius_sq, 1.0, partial(_least_squares, lowest=0.0))
 
 
 def floored(
@@ -86,7 +86,7 @@ def rescaled(scale: Float[np.ndarray, " d"], goal: Float[np.ndarray, " d"], radi
 
     Where g / m is zero everywhere it has no direction and every live n_j is the same.
     """
-    return _around_dead(scale, goal, radius_sq, None, _direction)
+    return _around_dead(scale, goal, radius_sq, 1.0, _direction)
 
 
 def radius_sq(h_down: Float[np.ndarray, " d"], eps: float) -> tuple[float, float]:
@@ -108,10 +108,10 @@ def _around_dead(
     scale: Float[np.ndarray, " d"],
     goal: Float[np.ndarray, " d"],
     radius_sq: float,
-    reserve: float | None,
+    reserve: float,
     rule: Callable[[np.ndarray, np.ndarray, float], _Live],
 ) -> Target:
-    """Reserve norm for dead coordinates and solve the live ones by the rule: (m, g, R) -> _Live."""
+    """Set dead coordinates to +-reserve and solve the live ones by the rule: (m, g, R) -> _Live."""
     m, g = _finite(scale), _finite(goal)
     dead = m == 0
     if not 0 < radius_sq < np.inf:
@@ -121,15 +121,14 @@ def _around_dead(
         n, multiplier, case, iterations = rule(m, g, radius_sq)
         return Target(n, multiplier, case, dead, iterations)
     share = radius_sq / m.size
-    reserve_sq = 1.0 if reserve is None else reserve * reserve
     # Live coordinates keep at least half of their equal share; with none of them the dead take all.
-    if n_dead == m.size or radius_sq - n_dead * reserve_sq < 0.5 * share * (m.size - n_dead):
-        reserve_sq = share
-    n = np.where(g < 0, -1.0, 1.0) * np.sqrt(reserve_sq)
+    if n_dead == m.size or radius_sq - n_dead * reserve * reserve < 0.5 * share * (m.size - n_dead):
+        reserve = float(np.sqrt(share))
+    n = np.where(g < 0, -reserve, reserve)
     if n_dead == m.size:
         return Target(n, np.nan, _CLOSED_FORM, dead, 0)
     live = ~dead
-    n[live], multiplier, case, iterations = rule(m[live], g[live], radius_sq - n_dead * reserve_sq)
+    n[live], multiplier, case, iterations = rule(m[live], g[live], radius_sq - n_dead * reserve * reserve)
     return Target(n, multiplier, case, dead, iterations)
 
 

@@ -67,10 +67,8 @@ def _newton(
     full. The bracket guards against rounding.
     """
     high = min(float(b.max()) / floor, 1 / _TINY) if floor else float(b.sum())
-    t, x, iterations = low, b, 0
-    resolution, excess = 0.0, np.inf
-    while abs(excess) > _CONVERGED and iterations < _MAX_ITERATIONS:
-        iterations += 1
+    t, x, resolution, iterations = low, b, 0.0, 0
+    for iterations in range(1, _MAX_ITERATIONS + 1):
         denominator = q + t
         x = b / denominator
         room = 1.0
@@ -84,6 +82,8 @@ def _newton(
             excess = float(np.sqrt(norm_sq / room)) - 1
             scale = norm_sq / float(x @ (x / denominator))
             step, resolution = scale * excess, scale * _EPSILON
+        if abs(excess) <= _CONVERGED:
+            break
         low, high = (t, high) if excess > 0 else (low, t)
         following = t + step
         if iterations > _NEWTON_ITERATIONS or not low < following < high:

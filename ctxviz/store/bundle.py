@@ -18,7 +18,7 @@ from ctxviz.store.limits import COORDINATE_ROWS, LAYERS, STEPS, TABLE_ROWS, WIDT
 
 
 def save_run(run: Run, target: str | Path | BinaryIO, *, vectors: bool = True) -> None:
-    """Write a run, finished or not; the same run gives the same bytes. A path is replaced whole or not at all.
+    """Write a run, finished or not; the same run gives the same bytes. A path is replaced whole or not.
 
     ``vectors=False`` leaves out the coordinates, by far the largest part.
 

@@ -24,6 +24,7 @@ WIDTH: Final = 65536
 STEPS: Final = 100_000
 TABLE_ROWS: Final = 4_000_000
 """Rows of the steps or the layers table, and of one row group of the coordinates."""
+ROW_GROUPS: Final = 1024
 COORDINATE_ROWS: Final = 32_000_000
 TEXT: Final = 4 * MIB
 PIECE: Final = 65536

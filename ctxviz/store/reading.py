@@ -1,4 +1,4 @@
-"""The three Parquet tables back into arrays, after checking that their rows are those the description names."""
+"""The three Parquet tables back into arrays, once their rows are known to be those of the description."""
 
 from __future__ import annotations
 
@@ -15,13 +15,16 @@ from numpy.typing import NDArray
 from ctxviz.records import INTEGER_LAYER_METRICS, LAYER_METRICS, SOLVER_CASES, LayerVectors, Variant
 from ctxviz.run import REFERENCE_METRICS, STEP_METRICS
 from ctxviz.store.description import Description
-from ctxviz.store.limits import COORDINATE_ROWS, TABLE_ROWS, TOTAL_BYTES, broken
+from ctxviz.store.limits import COORDINATE_ROWS, ROW_GROUPS, TABLE_ROWS, TOTAL_BYTES, broken
 from ctxviz.store.tables import FLAGS, NAMES, VECTORS, coordinate_index
 
 Array = NDArray[Any]
 
 _WORDS: Final = ("update", "arithmetic", "dtype", "solver_case")
-_THRIFT_LIMITS: Final = {"thrift_string_size_limit": 16 * 2**20, "thrift_container_size_limit": 100_000}
+_THRIFT_LIMITS: Final[dict[str, Any]] = {
+    "thrift_string_size_limit": 16 * 2**20,
+    "thrift_container_size_limit": 100_000,
+}
 
 
 def read_steps(data: bytes, about: Description) -> tuple[dict[str, Array], dict[str, Array]]:
@@ -104,7 +107,7 @@ def _pairs(table: pa.Table, variants: Sequence[Variant], steps: int, cells: int)
     """The (step, variant) of each block of ``cells`` rows."""
     step = _numbers(table, "coordinates", "step")
     first = step[::cells]
-    if first.size and not (0 <= first.min() and first.max() < steps):
+    if first.size and not (first.min() >= 0 and first.max() < steps):
         raise broken("its coordinates table has other steps than its run.json")
     code, known = _variant_code(table, "coordinates", variants)
     of_variant = np.array([known.index(c) if c in known else -1 for c in code[::cells].tolist()], np.int64)
@@ -118,20 +121,25 @@ def _pairs(table: pa.Table, variants: Sequence[Variant], steps: int, cells: int)
 
 @contextmanager
 def _opened(data: bytes, name: str, rows: int | None) -> Iterator[pq.ParquetFile]:
-    """A table whose size was checked from its metadata; whatever Parquet chokes on becomes a BundleError."""
+    """A table whose size was checked from its metadata; whatever Parquet chokes on becomes a BundleError.
+
+    The metadata of single columns is not looked at: pyarrow ends the process where it is malformed.
+    """
     try:
         words = [word for word in _WORDS if word != "solver_case" or name == "layers"]
         file = pq.ParquetFile(pa.BufferReader(data), read_dictionary=words, **_THRIFT_LIMITS)
-        groups = [file.metadata.row_group(i) for i in range(min(file.num_row_groups, TABLE_ROWS))]
+        if file.num_row_groups > ROW_GROUPS:
+            raise broken(f"its {name} table is in too many pieces")
+        groups = [file.metadata.row_group(i) for i in range(file.num_row_groups)]
         sizes = [group.num_rows for group in groups]
         if rows is not None and (sum(sizes) != rows or file.metadata.num_rows != rows):
             raise broken(
                 f"its {name} table has {file.metadata.num_rows} rows where its run.json asks for {rows}"
             )
-        unpacked = sum(g.column(c).total_uncompressed_size for g in groups for c in range(g.num_columns))
+        unpacked = [group.total_byte_size for group in groups]
         if min(sizes, default=0) < 0 or max(sizes, default=0) > TABLE_ROWS or sum(sizes) > COORDINATE_ROWS:
             raise broken(f"its {name} table has too many rows")
-        if unpacked > TOTAL_BYTES:
+        if min(unpacked, default=0) < 0 or sum(unpacked) > TOTAL_BYTES:
             raise broken(f"its {name} table is too large")
         yield file
     except (pa.ArrowException, OSError, ValueError, KeyError, IndexError, OverflowError, MemoryError):
@@ -168,9 +176,9 @@ def _codes(table: pa.Table, name: str, column: str, known: Sequence[str]) -> NDA
     if not pa.types.is_dictionary(values.type) or not pa.types.is_string(values.type.value_type):
         raise broken(f"the column {column} of its {name} table has another type")
     chunk = values.chunk(0)
-    places = pc.fill_null(
-        pc.index_in(chunk.dictionary, value_set=pa.array(known, pa.string())), -2
-    ).to_numpy()
+    words = pa.array(known, pa.string())
+    found = pc.index_in(chunk.dictionary, value_set=words)  # pyright: ignore[reportAttributeAccessIssue]
+    places = pc.fill_null(found, -2).to_numpy()
     indices = pc.fill_null(chunk.indices, len(places)).to_numpy()
     codes = np.append(places, -1)[indices]
     if (codes == -2).any():

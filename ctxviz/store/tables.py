@@ -1,7 +1,7 @@
 """A run as three tidy Parquet tables: a row per variant and step, and layer, and coordinate.
 
-Every table repeats the columns that name its rows, so that it can be read alone: ``step``, then the variant as
-``update``, ``arithmetic``, ``dtype``, ``first_layer``, ``floor``. What was not measured is null.
+Every table repeats the columns that name its rows, so that it can be read alone: ``step``, then the variant
+as ``update``, ``arithmetic``, ``dtype``, ``first_layer``, ``floor``. What was not measured is null.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ VECTORS: Final = {"h": "h", "delta_v": "delta_v", "m": "scale", "delta_m": "delt
 
 _SURROGATES: Final = re.compile("[\ud800-\udfff]")
 
-Column = pa.Array
+Column = Any
+"""A pyarrow array; pyarrow comes without types."""
 Index = NDArray[np.int64]
 
 
@@ -152,18 +153,20 @@ def _written(columns: Mapping[str, Column], rows: int) -> bytes:
 
 
 def _writer(sink: io.BytesIO, schema: pa.Schema, columns: Mapping[str, Column]) -> pq.ParquetWriter:
-    """Zstd; floats with their bytes regrouped, but a dictionary for those that repeat."""
+    """Zstd; floats with their bytes regrouped, but a dictionary for those that repeat.
+
+    Large pages let zstd see the repetition of m, layer and coordinate from one step to the next.
+    """
     repeated = {"floor", "m"}
     split = [n for n, c in columns.items() if pa.types.is_floating(c.type) and n not in repeated]
-    return pq.ParquetWriter(
-        sink,
-        schema,
-        compression="zstd",
-        compression_level=9,
-        use_dictionary=[name for name in columns if name not in split],
-        use_byte_stream_split=split,
-        dictionary_pagesize_limit=16 * 2**20,
-        store_schema=False,
-        max_rows_per_page=2**31 - 1,
-        data_page_size=8 * 2**20,
-    )
+    options: dict[str, Any] = {
+        "compression": "zstd",
+        "compression_level": 9,
+        "use_dictionary": [name for name in columns if name not in split],
+        "use_byte_stream_split": split,
+        "dictionary_pagesize_limit": 16 * 2**20,
+        "max_rows_per_page": 2**31 - 1,
+        "data_page_size": 8 * 2**20,
+        "store_schema": False,
+    }
+    return pq.ParquetWriter(sink, schema, **options)

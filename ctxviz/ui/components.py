@@ -57,8 +57,7 @@ class Event:
 class Clicked:
     """A point of a figure that was clicked.
 
-    ``trace`` and ``point`` are its indices, and ``data`` its customdata, all as a browser sent them: check them
-    before use.
+    ``trace`` and ``point`` are its indices, ``data`` its customdata; a browser sent them, so check them.
     """
 
     trace: int | None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import streamlit as st
@@ -146,8 +147,8 @@ def draw_rules() -> None:
     )
 
 
-def draw_fold(tokens: tuple[str, ...] | None) -> bool:
-    """What is folded into weights; ``tokens`` are the prompt's own, if known. True if they are asked for."""
+def draw_fold(tokens: tuple[str, ...] | None, ask: Callable[[], None]) -> None:
+    """What is folded into weights. ``tokens`` are the prompt's own, if known; ``ask`` asks for them."""
     state = st.session_state
     st.selectbox(
         "Fold into weights",
@@ -157,10 +158,11 @@ def draw_fold(tokens: tuple[str, ...] | None) -> bool:
         persist_state="session",
     )
     if state.fold != "span":
-        return False
+        return
     if tokens is None:
         messages.hint(f"Tokens {state.fold_start} to {state.fold_last}; show the tokens to pick.", "span")
-        return st.button("Show the prompt's tokens", key="show_tokens")
+        st.button("Show the prompt's tokens", key="show_tokens", on_click=ask)
+        return
     # The query token, the last one, is always kept.
     positions = list(range(max(1, len(tokens) - 1)))
     state.fold_start, state.fold_last = (min(p, positions[-1]) for p in (state.fold_start, state.fold_last))
@@ -172,7 +174,6 @@ def draw_fold(tokens: tuple[str, ...] | None) -> bool:
             key=key,
             persist_state="session",
         )
-    return False
 
 
 def draw_numbers() -> None:

@@ -21,7 +21,6 @@ from ctxviz.figures.words import verdict
 from ctxviz.run import REFERENCE_METRICS, Run
 from ctxviz.ui.views import View
 
-
 CODES_PER_DECADE: Final = 700
 """float32 spans 10^-45 to 10^38.6, which fits int16; the rounding is 0.17 %."""
 MISSING: Final = -32768

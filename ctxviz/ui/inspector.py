@@ -96,7 +96,7 @@ def _draw_layer(run: Run, step: int, layer: int, variant: int) -> None:
     vectors = run.vectors(step, variant)
     if vectors is None:
         messages.hint(
-            "The coordinates of this token were not kept: the room for them was full, or they were not saved.",
+            "This token's coordinates were not kept: the room for them was full, or they were not saved.",
             "vectors",
         )
         return

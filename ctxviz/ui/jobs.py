@@ -91,4 +91,4 @@ def run_job(view: View, reference: str, prompt: str, settings: RunSettings, toke
         view.show(run, "running")
         return Measurement(engine, run)
 
-    return Job(view, reference, settings.ordered_dtypes, begin, tokens)
+    return Job(view, reference, settings.ordered_dtypes, begin, tokens, wish=(reference, prompt, settings))

@@ -68,4 +68,4 @@ def _open(session: Session) -> None:
     try:
         session.open(load_run(upload))
     except BundleError as error:
-        session.notices.append(str(error))
+        session.notices[:] = [str(error)]

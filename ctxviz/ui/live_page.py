@@ -9,9 +9,9 @@ import streamlit as st
 
 from ctxviz.errors import CtxvizError
 from ctxviz.run import Run
-from ctxviz.ui import components, controls, inspector, library, messages
+from ctxviz.ui import components, controls, inspector, library, messages, tab
 from ctxviz.ui.session import Session
-from ctxviz.ui.url_state import Link, from_query, to_query
+from ctxviz.ui.url_state import Link, fits_in_link, from_query, to_query
 from ctxviz.ui.views import ACTIVE, View, views
 from ctxviz.ui.worker import worker
 
@@ -27,19 +27,21 @@ def draw() -> None:
     """One run of the page's script."""
     session = _session()
     session.leave_what_never_began()
+    view, state, under_way = session.view, session.view.state, worker().has(session.view.id)
     with st.sidebar:
-        asked = _draw_settings(session)
-    if asked:
-        _attempt(lambda link: session.ask_for_tokens(link.model, link.prompt))()
+        _draw_settings(session)
     link = controls.chosen(session.focus)
-    _draw_prompt(session, link)
-    _draw_notices(session)
+    _draw_prompt(session, link, under_way)
+    for k, notice in enumerate(session.notices):
+        messages.tell("error", notice, f"notice{k}")
     _draw_run(session)
     inspector.draw(session)
     library.draw(session)
     _write_link(controls.chosen(session.focus))
-    if worker().has(session.view.id):
-        _watch(session.view, session.view.state)
+    tab.remember(session.view.id, keep=not session.recorded, resume=_resume)
+    if under_way:
+        # The state the page was begun with: a change while it was drawn must not be missed.
+        _watch(view, state)
     worker().warm(WARM_DELAY_SECONDS)
 
 
@@ -56,11 +58,20 @@ def _session() -> Session:
     return state.session
 
 
+def _resume(view_id: str) -> None:
+    """Show what this tab showed before it was reloaded, with a prompt that the address had no room for."""
+    session: Session = st.session_state.session
+    run = session.view.run if session.resume(view_id) else None
+    if run is not None and not fits_in_link(run.context.prompt):
+        st.session_state.prompt = run.context.prompt
+
+
 def _attempt(action: Callable[[Link], None]) -> Callable[[], None]:
     """A button's callback: what cannot be done becomes a sentence, and nothing else changes."""
 
     def call() -> None:
         session: Session = st.session_state.session
+        session.notices.clear()
         try:
             action(controls.chosen(session.focus))
         except CtxvizError as error:
@@ -69,15 +80,16 @@ def _attempt(action: Callable[[Link], None]) -> Callable[[], None]:
     return call
 
 
-def _draw_settings(session: Session) -> bool:
-    """The sidebar; True if the prompt's tokens are asked for."""
+def _draw_settings(session: Session) -> None:
     controls.draw_model()
     controls.draw_rules()
     model, prompt = controls.chosen_model(), st.session_state.get("prompt", "")
-    asked = controls.draw_fold(session.tokens_of(model, prompt))
+    controls.draw_fold(
+        session.tokens_of(model, prompt),
+        ask=_attempt(lambda link: session.ask_for_tokens(link.model, link.prompt)),
+    )
     _draw_request(session)
     controls.draw_numbers()
-    return asked
 
 
 def _draw_request(session: Session) -> None:
@@ -85,19 +97,17 @@ def _draw_request(session: Session) -> None:
     request = session.request
     if request is None:
         return
-    view = request.view
-    if view.state in ACTIVE:
+    view, state = request.view, request.view.state
+    if state in ACTIVE:
         messages.hint(view.stage or "reading the tokens", "request")
-        _watch(view, view.state)
-    elif view.state == "failed":
+        _watch(view, state)
+    elif state == "failed":
         messages.tell("error", view.message, "request")
 
 
-def _draw_prompt(session: Session, link: Link) -> None:
+def _draw_prompt(session: Session, link: Link, under_way: bool) -> None:
     """The prompt and the three buttons."""
-    state = session.view.state
-    under_way = worker().has(session.view.id)
-    goes_on = state == "paused" and session.goes_on(link)
+    goes_on = session.view.state == "paused" and session.goes_on(link)
     with st.container(horizontal=True, key="prompt-row"):
         controls.draw_prompt()
         st.button(
@@ -114,12 +124,6 @@ def _draw_prompt(session: Session, link: Link) -> None:
     controls.draw_link_hint()
 
 
-def _draw_notices(session: Session) -> None:
-    for k, notice in enumerate(session.notices):
-        messages.tell("error", notice, f"notice{k}")
-    session.notices.clear()
-
-
 def _draw_run(session: Session) -> None:
     """The live view, and what the reader did in it."""
     run = session.view.run
@@ -131,7 +135,9 @@ def _draw_run(session: Session) -> None:
 
 def _recorded_line(run: Run) -> str:
     dtypes = " and ".join(run.dtypes)
-    return f"A run recorded earlier with {run.model.name} in {dtypes}; Generate makes a new one on this machine."
+    return (
+        f"A run recorded earlier with {run.model.name} in {dtypes}; Generate makes a new one on this machine."
+    )
 
 
 @st.fragment(run_every=WATCH_SECONDS)

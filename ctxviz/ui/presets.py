@@ -26,15 +26,17 @@ PRESETS: Final = (
     ),
     Preset(
         "A medieval peasant",
-        "Dear peasant, you ask me what a computer virus is. Think of the rot in a sack of grain:",
+        'Explaining a computer network to a medieval peasant: "My good man, imagine that every village',
     ),
     Preset(
         "Three siblings",
-        "A haiku about two sisters and their little brother:\n\nThree",
+        "Two haiku.\n\nRain\nGrey drops on the roof,\nthe gutter hums all evening,\nnobody can sleep.\n\n"
+        "Three siblings\n",
     ),
     Preset(
         "Context into weights",
-        "A rhyming couplet about words that turn into weights:\n\nWhat once I read in context, line by line,",
+        "Rhymes.\n\nThe rain came down, the sun went out,\nthe children ran and played about.\n\n"
+        "The context turned to weights today,\nand",
     ),
 )
 """The first one is the prompt of the recorded run."""

@@ -29,6 +29,7 @@ class Session:
     recorded: bool = True
     earlier: list[tuple[View, bool]] = default(default_factory=list)
     notices: list[str] = default(default_factory=list)
+    """Sentences about what was last asked for; shown until something else is."""
     focus: Focus = default(default_factory=Focus)
     field: tuple[str, int] | None = None
     """Metric and variant that the heat map showed last."""
@@ -83,11 +84,8 @@ class Session:
 
     def goes_on(self, link: Link) -> bool:
         """Whether the run on screen is under way and is the one that ``link`` describes."""
-        run = self.view.run
-        if not _worker().has(self.view.id) or self.asked != (link.model, link.prompt):
-            return False
         try:
-            return run is None or run.settings == link.settings()
+            return _worker().wish(self.view.id) == (link.model, link.prompt, link.settings())
         except CtxvizError:
             return False
 
@@ -101,16 +99,19 @@ class Session:
     def go_back(self) -> None:
         """Return to the run that was on screen before; the present one is stopped."""
         if self.earlier:
+            self.notices.clear()
             _worker().stop(self.view.id)
             self.view, self.recorded = self.earlier.pop()
             self.asked = None
             self.focus = Focus(metric=self.focus.metric)
 
     def show_recorded(self) -> None:
+        self.notices.clear()
         self.look_at(_recorded_view(), recorded=True)
 
     def open(self, run: Run) -> None:
         """Look at a run from a file."""
+        self.notices.clear()
         view = views().create()
         view.show(run, "done")
         self.look_at(view)
@@ -121,6 +122,7 @@ class Session:
         if view is None or view is self.view:
             return False
         self.view, self.recorded = view, view.run is not None and view.run is recorded_run()
+        self.notices.clear()
         return True
 
     def notice(self, event: Event) -> None:

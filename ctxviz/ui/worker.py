@@ -1,7 +1,8 @@
 """One thread that owns the models and makes tokens in turn for everyone.
 
 The thread takes one job after the other, lets it make one token, and puts it at the end of the queue. It
-writes to the job's view and never calls streamlit, so a page that is reloaded, closed or slow cannot hold it up. torch is imported here, by the first job or by :meth:`Worker.warm`, not earlier.
+writes to the job's view and never calls streamlit, so a page that is reloaded, closed or slow cannot hold it
+up. torch is imported here, by the first job or by :meth:`Worker.warm`, not earlier.
 """
 
 from __future__ import annotations
@@ -56,7 +57,8 @@ class _CancelledError(Exception):
 class Job:
     """Something a reader asked for.
 
-    ``tokens`` is how many tokens to make before pausing, None for all of them.
+    ``tokens`` is how many tokens to make before pausing, None for all of them; ``wish`` is whatever the asker
+    wants to know it by.
     """
 
     view: View
@@ -64,6 +66,7 @@ class Job:
     dtypes: tuple[str, ...]
     work: Work
     tokens: int | None = None
+    wish: object = None
     stopped: bool = False
     turns: Turns | None = field(default=None, repr=False)
     parked: bool = False
@@ -139,9 +142,17 @@ class Worker:
 
     def has(self, view_id: str) -> bool:
         """Whether a job is still waiting, running or paused."""
+        return self._alive(view_id) is not None
+
+    def wish(self, view_id: str) -> object:
+        """The wish of a job that is still waiting, running or paused; None where there is none."""
+        job = self._alive(view_id)
+        return None if job is None else job.wish
+
+    def _alive(self, view_id: str) -> Job | None:
         with self._changed:
             job = self._jobs.get(view_id)
-            return job is not None and not job.stopped
+            return None if job is None or job.stopped else job
 
     def is_loaded(self, reference: str) -> bool:
         return self._shelf.has(reference)

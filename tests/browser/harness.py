@@ -47,9 +47,9 @@ PROMPT = [
     ":",
 ]
 WORDS = [
-    " The", " forecast", ":", " dust", ",", " more", " dust", ",", " and", " a", " wind", " nobody", " asked", " for",
-    ".", "\n", " Minus", " sixty", " degrees", " مرحبا", " 火星", "<0xE2>", "<b>", "  ", " =2+2", " Please", " stop",
-    " asking", " me", " about", " it", ".",
+    " The", " forecast", ":", " dust", ",", " more", " dust", ",", " and", " a", " wind", " nobody",
+    " asked", " for", ".", "\n", " Minus", " sixty", " degrees", " مرحبا", " 火星", "<0xE2>", "<img src=x>",
+    "  ", " =2+2", " Please", " stop", " asking", " me", " about", " it", ".",
 ]  # fmt: skip
 LEVELS = {"h_abs_min": -4.0, "scale_max_abs": 2.5, "scale_ratio": -1.0, "output_error": -5.5, "cosine": -0.1}
 

@@ -36,7 +36,7 @@ def same_bits(first: Tensor, second: Tensor) -> bool:
 
 
 def example(shape: tuple[int, int], dtype: torch.dtype, layout: str = "contiguous") -> tuple[Tensor, ...]:
-    """(weight, left, right, delta): the update is as large as the weight in some rows, far smaller in others."""
+    """(weight, left, right, delta); the update is as large as the weight in some rows and tiny in others."""
     rows, columns = shape
     torch.manual_seed(rows * 31 + columns)
     scale = 10.0 ** torch.empty(rows).uniform_(-6, 3)

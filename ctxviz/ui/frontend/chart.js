@@ -35,7 +35,8 @@ export const CHARTS = [
     at: 3,
     title: "Patch over scale vector",
     axis: "‖Δm‖ / ‖m‖, largest over layers",
-    caption: "Size of the change of the scale vector beside the vector itself; above 1 the patch outweighs it.",
+    caption:
+      "Size of the change of the scale vector beside the vector itself; above 1 the patch outweighs it.",
   },
 ];
 
@@ -43,7 +44,11 @@ export const CHARTS = [
 export function referenceStyle(source, kind, dtype) {
   const { noise_dash: noise, unpatched_dash: unpatched } = source.run.look;
   const [on, off] = dashes(kind === "noise floor" ? noise : unpatched).split(" ");
-  return { "stroke-dasharray": `${on} ${off * (1 + dtype)}`, "stroke-linecap": "round", opacity: dtype ? 0.7 : 1 };
+  return {
+    "stroke-dasharray": `${on} ${off * (1 + dtype)}`,
+    "stroke-linecap": "round",
+    opacity: dtype ? 0.7 : 1,
+  };
 }
 
 export class LineChart {
@@ -60,7 +65,10 @@ export class LineChart {
   // The references that were measured: [name, kind, dtype index, values by step].
   references(source) {
     const { noise, unpatched } = this.about;
-    const kinds = [["noise floor", noise], ["no patch", unpatched]].filter(([, list]) => list);
+    const kinds = [
+      ["noise floor", noise],
+      ["no patch", unpatched],
+    ].filter(([, list]) => list);
     return kinds.flatMap(([kind, list]) =>
       source.referred
         .map((lists, dtype) => [`${kind} ${source.run.dtypes[dtype]}`, kind, dtype, lists[list]])
@@ -72,7 +80,8 @@ export class LineChart {
     if (this.epoch !== source.epoch) this.forget(source);
     const stretched = this.stretch(source);
     const domain = domainFor(source);
-    const anew = stretched || domain !== this.domain || frame.width !== this.width || frame.theme !== this.theme;
+    const anew =
+      stretched || domain !== this.domain || frame.width !== this.width || frame.theme !== this.theme;
     Object.assign(this, { domain, width: frame.width, theme: frame.theme });
     if (anew) this.redraw(source);
     this.append(source);
@@ -81,14 +90,22 @@ export class LineChart {
   }
 
   forget(source) {
-    Object.assign(this, { epoch: source.epoch, read: 0, readReferences: 0, low: null, high: null, zero: false });
+    Object.assign(this, {
+      epoch: source.epoch,
+      read: 0,
+      readReferences: 0,
+      low: null,
+      high: null,
+      zero: false,
+    });
   }
 
   // Read what is new and widen the axis for it; true if it had to be widened.
   stretch(source) {
     const before = `${this.low} ${this.high} ${this.zero}`;
     for (; this.read < source.n; this.read += 1) {
-      for (let k = 0; k < source.run.variant_dtypes.length; k += 1) this.fit(this.value(source, this.read, k));
+      for (let k = 0; k < source.run.variant_dtypes.length; k += 1)
+        this.fit(this.value(source, this.read, k));
     }
     if (this.readReferences !== source.references) {
       for (const [, , , values] of this.references(source)) values.forEach((v) => this.fit(v));
@@ -157,14 +174,20 @@ export class LineChart {
   emptyPaths(source) {
     this.lines = source.run.look.variants.map(({ color, dash, symbol }) => {
       const open = symbol.endsWith("-open");
-      const line = { fill: "none", stroke: color, "stroke-width": this.domain > 128 ? 1.5 : 2.2, "stroke-dasharray": dashes(dash) };
+      const width = this.domain > 128 ? 1.5 : 2.2;
+      const line = { fill: "none", stroke: color, "stroke-width": width, "stroke-dasharray": dashes(dash) };
       const marks = { fill: open ? this.theme.background : color, stroke: color, "stroke-width": 1.5 };
       return { symbol, line: new Path({ ...line, "stroke-linejoin": "round" }), marks: new Path(marks) };
     });
     this.crosses = new Path({ fill: "none", stroke: this.theme.ink, "stroke-width": 2.4 });
     this.halo = new Path({ fill: "none", stroke: this.theme.background, "stroke-width": 6.5 });
     this.ties = svg("g", { fill: this.theme.ink, "font-size": TEXT + 2, "font-weight": 700 });
-    return [...this.lines.flatMap((l) => [l.line.node, l.marks.node]), this.halo.node, this.crosses.node, this.ties];
+    return [
+      ...this.lines.flatMap((l) => [l.line.node, l.marks.node]),
+      this.halo.node,
+      this.crosses.node,
+      this.ties,
+    ];
   }
 
   append(source) {
@@ -186,8 +209,11 @@ export class LineChart {
   }
 
   mark(flags, x, y) {
-    if (flags & 2) this.ties.append(label(x, y - 6, "≈", { fill: this.theme.ink, size: TEXT + 2, weight: 700 }));
-    else if (!(flags & 1)) [this.halo, this.crosses].forEach((path) => path.add(crossPath(x, y, this.domain > 128 ? 3.5 : 5)));
+    if (flags & 2)
+      this.ties.append(label(x, y - 6, "≈", { fill: this.theme.ink, size: TEXT + 2, weight: 700 }));
+    if (flags & 3) return;
+    const cross = crossPath(x, y, this.domain > 128 ? 3.5 : 5);
+    for (const path of [this.halo, this.crosses]) path.add(cross);
   }
 
   drawReferences(source) {

@@ -48,7 +48,12 @@ class Figure {
       png: () => this.picture("png"),
       csv: () => this.data.csv,
     };
-    const head = el("div", { class: "head" }, this.title, saveButtons("this figure", () => this.name(), files));
+    const head = el(
+      "div",
+      { class: "head" },
+      this.title,
+      saveButtons("this figure", () => this.name(), files),
+    );
     this.node.append(head, this.caption, this.plot);
     root.append(this.node);
     dress(this.node, "figure.css");
@@ -81,7 +86,11 @@ class Figure {
     if (this.listening) return;
     this.listening = true;
     this.plot.on("plotly_click", ({ points: [point] }) => {
-      this.pick({ trace: point.curveNumber, point: point.pointIndex ?? null, data: point.customdata ?? null });
+      this.pick({
+        trace: point.curveNumber,
+        point: point.pointIndex ?? null,
+        data: point.customdata ?? null,
+      });
     });
   }
 
@@ -91,11 +100,13 @@ class Figure {
     const { data, layout } = this.plot;
     const { offsetWidth: width, offsetHeight: height } = this.plot;
     const margin = { ...layout.margin, t: (layout.margin?.t ?? 12) + TITLE_ROOM };
-    const title = { text: escaped(this.data.title), x: 0.01, xanchor: "left", y: 0.98, yanchor: "top", font: { size: 18 } };
+    const place = { x: 0.01, xanchor: "left", y: 0.98, yanchor: "top" };
+    const title = { text: escaped(this.data.title), font: { size: 18 }, ...place };
     const paper = { paper_bgcolor: this.paper, title, margin };
-    const options = { format, width, height: height + TITLE_ROOM, scale: format === "png" ? 2 : 1, imageDataOnly: format === "svg" };
+    const [vector, size] = [format === "svg", { width, height: height + TITLE_ROOM }];
+    const options = { format, ...size, scale: vector ? 1 : 2, imageDataOnly: vector };
     const made = await library.toImage({ data, layout: { ...layout, ...paper } }, options);
-    return format === "svg" ? made : Uint8Array.from(atob(made.split(",")[1]), (c) => c.charCodeAt(0));
+    return vector ? made : Uint8Array.from(atob(made.split(",")[1]), (c) => c.charCodeAt(0));
   }
 
   name() {
@@ -113,7 +124,8 @@ class Figure {
 function recoloured({ figure, themes }, { dark }) {
   const [mine, other] = dark ? [themes.dark, themes.light] : [themes.light, themes.dark];
   const swap = new Map(RECOLOURED.map((name) => [other[name].toLowerCase(), mine[name]]));
-  return JSON.parse(figure, (_, value) => (typeof value === "string" ? (swap.get(value.toLowerCase()) ?? value) : value));
+  const swapped = (value) => swap.get(value.toLowerCase()) ?? value;
+  return JSON.parse(figure, (_, value) => (typeof value === "string" ? swapped(value) : value));
 }
 
 function escaped(text) {

@@ -123,10 +123,17 @@ export class HeatMap {
     const { left, top, width, height } = this.plot;
     const { theme, layers, domain } = this;
     const bottom = top + height;
-    const group = svg("g");
+    const group = svg("g", { fill: "none" });
     group.append(
-      svg("rect", { x: left - 0.5, y: top - 0.5, width: width + 1, height: height + 1, fill: "none", stroke: theme.line }),
-      tokenTicks({ left, width, bottom, domain, theme, at: (step) => left + ((step + 0.5) / domain) * width }),
+      svg("rect", { x: left - 0.5, y: top - 0.5, width: width + 1, height: height + 1, stroke: theme.line }),
+      tokenTicks({
+        left,
+        width,
+        bottom,
+        domain,
+        theme,
+        at: (step) => left + ((step + 0.5) / domain) * width,
+      }),
     );
     for (const layer of roundSteps(layers, height / 30)) {
       const y = bottom - ((layer + 0.5) / layers) * height;
@@ -147,13 +154,17 @@ export class HeatMap {
     for (let i = 0; i < 64; i += 1) {
       const y = top + (height * (63 - i)) / 64;
       const fill = this.colours[Math.round((i / 63) * 255)];
-      group.append(svg("rect", { x, y: y.toFixed(2), width: BAR.width, height: (height / 64 + 0.6).toFixed(2), fill }));
+      group.append(
+        svg("rect", { x, y: y.toFixed(2), width: BAR.width, height: (height / 64 + 0.6).toFixed(2), fill }),
+      );
     }
     const whole = decades(low, high, 7);
     for (const exponent of whole.length > 1 ? whole : [low, high]) {
       const y = top + height * (1 - (exponent - low) / (high - low));
       const text = Number.isInteger(exponent) ? power(exponent) : sci(10 ** exponent);
-      group.append(svg("line", { x1: x + BAR.width, x2: x + BAR.width + 4, y1: y, y2: y, stroke: theme.faint }));
+      group.append(
+        svg("line", { x1: x + BAR.width, x2: x + BAR.width + 4, y1: y, y2: y, stroke: theme.faint }),
+      );
       group.append(label(x + BAR.width + 8, y + 5, text, { anchor: "start", fill: theme.soft }));
     }
     return group;
@@ -194,7 +205,10 @@ export class HeatMap {
     const [x, y] = [left + (step + 0.5) * w, top + height - (layer + 0.5) * h];
     const r = Math.max(2.6, Math.min(5, 0.3 * Math.min(w, h)));
     const d = special === "zero" ? symbolPath("circle", x, y, r) : crossPath(x, y, r);
-    this.marks.append(svg("path", { d, stroke: "#000", "stroke-width": 4 }), svg("path", { d, stroke: "#fff" }));
+    this.marks.append(
+      svg("path", { d, stroke: "#000", "stroke-width": 4 }),
+      svg("path", { d, stroke: "#fff" }),
+    );
   }
 
   // [words, glyph, colour] of the special values that occur.
@@ -224,15 +238,19 @@ export class HeatMap {
     if (!shown) return;
     const { left, top, width, height } = this.plot;
     const [w, h] = [width / this.domain, layer === null ? height : height / this.layers];
-    const box = { x: left + step * w, y: layer === null ? top : top + height - (layer + 1) * h, width: w, height: h };
+    const box = { x: left + step * w, y: layer === null ? top : top + height - (layer + 1) * h };
     const grown = { x: box.x - 1.5, y: box.y - 1.5, width: w + 3, height: h + 3 };
-    const light = group === this.cursor ? { stroke: "#fff", "stroke-dasharray": "3 2" } : { stroke: "#fff" };
-    group.replaceChildren(svg("rect", { ...grown, stroke: "#000", "stroke-width": 4 }), svg("rect", { ...grown, ...light }));
+    const inner = group === this.cursor ? { "stroke-dasharray": "3 2" } : {};
+    group.replaceChildren(
+      svg("rect", { ...grown, stroke: "#000", "stroke-width": 4 }),
+      svg("rect", { ...grown, stroke: "#fff", ...inner }),
+    );
   }
 
   describe(metric, variant) {
     const { source, least, most } = this;
-    const what = `Heat map: ${metric.title}, ${metric.symbol}, of ${variant}; ${source.run.layers} layers by ${this.field.n} tokens.`;
+    const size = `${source.run.layers} layers by ${this.field.n} tokens`;
+    const what = `Heat map: ${metric.title}, ${metric.symbol}, of ${variant}; ${size}.`;
     if (!least) return `${what} No value yet.`;
     const place = ({ code, step, layer }) => `${sci(this.number(code))} in layer ${layer} at token ${step}`;
     const zeros = this.seen.has("zero") ? " Some values are exactly 0." : "";

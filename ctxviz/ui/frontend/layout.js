@@ -15,15 +15,16 @@ export function build(charts, heat, strip) {
     prompt: el("div", { class: "prompt-chips" }),
     promptSummary: el("summary"),
     legend: el("div", { class: "legend" }),
-    metric: el("select"),
-    variant: el("select"),
+    metric: el("select", { "aria-label": "The heat map shows" }),
+    variant: el("select", { "aria-label": "The heat map is of" }),
     fieldCaption: el("p", { class: "caption" }),
     fieldTitle: el("h3"),
     special: el("div", { class: "legend" }),
     tip: el("div", { class: "tip", hidden: "" }),
   };
   parts.promptBox = el("details", { class: "prompt" }, parts.promptSummary, parts.prompt);
-  parts.written = section("written", el("h3", {}, "What was written"), strip.node, shadeKey());
+  parts.writtenHead = el("div", { class: "head" }, el("h3", {}, "What was written"));
+  parts.written = section("written", parts.writtenHead, strip.node, shadeKey());
   parts.charts = section("charts");
   parts.plots = charts.map((chart) => {
     const { title, caption } = chart.about;
@@ -57,7 +58,9 @@ function section(name, ...children) {
 
 function shadeKey() {
   const key = el("div", { class: "legend" }, el("span", {}, "Line under a token: largest TVD"));
-  SHADES.forEach(([, words], i) => key.append(el("span", { class: "key" }, el("i", { class: `shade${i}` }), words)));
+  SHADES.forEach(([, words], i) =>
+    key.append(el("span", { class: "key" }, el("i", { class: `shade${i}` }), words)),
+  );
   key.append(
     el("span", { class: "key" }, el("b", { class: "mark" }, "✗"), "another token"),
     el("span", { class: "key" }, el("b", { class: "mark" }, "≈"), "a tie inside the noise floor"),
@@ -92,7 +95,11 @@ function sample(line, mark) {
 export function drawLegend(node, entries) {
   node.replaceChildren(
     ...entries.map(({ swatch, text }) => {
-      const picture = svg("svg", { width: 36, height: 14, viewBox: "0 -7 36 14", "aria-hidden": "true" }, swatch());
+      const picture = svg(
+        "svg",
+        { width: 36, height: 14, viewBox: "0 -7 36 14", "aria-hidden": "true" },
+        swatch(),
+      );
       return el("span", { class: "key" }, picture, text);
     }),
   );

@@ -109,7 +109,9 @@ class Live {
     if (this.run !== source.run) this.meet();
     const frame = { theme, selected: this.selected, layer: this.layer };
     this.strip.draw(source, frame);
-    this.charts.forEach((chart, i) => chart.draw(source, { ...frame, width: parts.plots[i].plot.clientWidth }));
+    this.charts.forEach((chart, i) =>
+      chart.draw(source, { ...frame, width: parts.plots[i].plot.clientWidth }),
+    );
     if (this.legendOf !== source.references || this.legendTheme !== theme) this.drawLegend();
     this.drawField(frame);
     this.describe();
@@ -121,11 +123,16 @@ class Live {
     this.run = source.run;
     const { prompt, metrics, look } = source.run;
     parts.prompt.replaceChildren(...promptChips(prompt));
-    parts.promptSummary.textContent =
-      `Prompt: ${counted(prompt.length, "token")}, ${prompt.folded} of them folded into the weights (hatched)`;
+    parts.promptSummary.textContent = `Prompt: ${counted(prompt.length, "token")}, ${prompt.folded} of them folded into the weights (hatched)`;
     parts.promptBox.open = prompt.length <= LONG_PROMPT;
-    options(parts.metric, Object.entries(metrics).map(([key, { title, symbol }]) => [key, `${title}, ${symbol}`]));
-    options(parts.variant, look.variants.map(({ label }, k) => [k, label]));
+    options(
+      parts.metric,
+      Object.entries(metrics).map(([key, { title, symbol }]) => [key, `${title}, ${symbol}`]),
+    );
+    options(
+      parts.variant,
+      look.variants.map(({ label }, k) => [k, label]),
+    );
     this.legendOf = null;
   }
 
@@ -182,7 +189,8 @@ class Live {
     charts.forEach((chart) => chart.node.setAttribute("aria-label", chart.describe(source)));
     const { metric, variant } = source.field;
     const { metrics, look } = source.run;
-    if (metric) heat.node.setAttribute("aria-label", heat.describe(metrics[metric], look.variants[variant].label));
+    if (metric)
+      heat.node.setAttribute("aria-label", heat.describe(metrics[metric], look.variants[variant].label));
   }
 
   choose() {
@@ -199,18 +207,37 @@ class Live {
 
   addButtons() {
     const { parts, charts, heat } = this;
-    const name = (what) => () => `ctxviz-${what()}-${this.source.run.model}`.toLowerCase().replace(/[^a-z0-9]+/g, "-");
     charts.forEach((chart, i) => {
-      const draw = () => standalone(chart.node, chart.about.title, legendEntries(this.source, charts, this.theme), this.theme);
-      parts.plots[i].head.append(this.buttons(`“${chart.about.title}”`, name(() => chart.about.key), draw, () => ({ chart: chart.about.key })));
+      const { title, key } = chart.about;
+      const draw = () =>
+        standalone(chart.node, title, legendEntries(this.source, charts, this.theme), this.theme);
+      parts.plots[i].head.append(
+        this.buttons(
+          `“${title}”`,
+          () => key,
+          draw,
+          () => ({ chart: key }),
+        ),
+      );
     });
     const draw = () => {
       const drawing = heat.node.cloneNode(true);
       drawing.prepend(heat.vector());
       return standalone(drawing, this.fieldTitle(), [], this.theme);
     };
-    const query = () => ({ chart: "field", metric: this.source.field.metric, variant: this.source.field.variant });
-    parts.fieldHead.append(this.buttons("the heat map", name(() => this.source.field.metric), draw, query));
+    const query = () => ({
+      chart: "field",
+      metric: this.source.field.metric,
+      variant: this.source.field.variant,
+    });
+    parts.fieldHead.append(this.buttons("the heat map", () => this.source.field.metric, draw, query));
+    const text = this.buttons(
+      "the tokens",
+      () => "tokens",
+      null,
+      () => ({ chart: "tokens" }),
+    );
+    parts.writtenHead.append(text);
   }
 
   fieldTitle() {
@@ -218,13 +245,16 @@ class Live {
     return `${run.metrics[field.metric].title}, ${run.look.variants[field.variant].label}`;
   }
 
-  buttons(what, name, draw, query) {
+  // Download buttons; without `draw` there is only the CSV.
+  buttons(what, key, draw, query) {
+    const name = () => `ctxviz-${key()}-${this.source.run.model}`.toLowerCase().replace(/[^a-z0-9]+/g, "-");
     const csv = async () => {
       const answer = await fetch(`/_ctxviz/table/${this.source.id}?${new URLSearchParams(query())}`);
       if (!answer.ok) throw new Error(`status ${answer.status}`);
       return answer.blob();
     };
-    return saveButtons(what, name, { svg: draw, png: async () => rasterise(draw()), csv });
+    const pictures = draw ? { svg: draw, png: async () => rasterise(draw()) } : {};
+    return saveButtons(what, name, { ...pictures, csv });
   }
 }
 

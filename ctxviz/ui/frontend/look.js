@@ -23,7 +23,10 @@ function channels(colour) {
   canvas.fillStyle = colour;
   const named = canvas.fillStyle;
   if (named[0] === "#") return [1, 3, 5].map((i) => parseInt(named.slice(i, i + 2), 16));
-  return named.match(/[\d.]+/g).slice(0, 3).map(Number);
+  return named
+    .match(/[\d.]+/g)
+    .slice(0, 3)
+    .map(Number);
 }
 
 function mix(a, b, share) {

@@ -21,7 +21,12 @@ export class Pointer {
     this.listen(plot, {
       move: (x) => go(chart.stepAt(x)),
       focus: () => go(this.live.selected ?? this.live.source.n - 1, true),
-      keys: { ArrowLeft: () => go(here - 1, true), ArrowRight: () => go(here + 1, true), Home: () => go(0, true), End: () => go(Infinity, true) },
+      keys: {
+        ArrowLeft: () => go(here - 1, true),
+        ArrowRight: () => go(here + 1, true),
+        Home: () => go(0, true),
+        End: () => go(Infinity, true),
+      },
       pick: () => here !== null && this.live.pick(here, null),
     });
   }
@@ -41,7 +46,8 @@ export class Pointer {
     };
     this.listen(frame, {
       move: (x, y) => go(live.heat.cellAt(x, y)),
-      focus: () => live.heat.drawn && go({ step: live.selected ?? live.heat.drawn - 1, layer: live.layer ?? 0 }, true),
+      focus: () =>
+        live.heat.drawn && go({ step: live.selected ?? live.heat.drawn - 1, layer: live.layer ?? 0 }, true),
       keys: { ArrowLeft: by(-1, 0), ArrowRight: by(1, 0), ArrowUp: by(0, 1), ArrowDown: by(0, -1) },
       pick: () => here && live.pick(here.step, here.layer),
     });
@@ -115,8 +121,10 @@ export class Pointer {
     const { tip, view, spoken } = this.live.parts;
     tip.replaceChildren(el("bdi", { class: "tip-title" }, title));
     for (const [name, value, note, colour] of rows) {
-      const row = el("span", { class: "tip-row" }, el("i"), el("span", {}, name), el("b", {}, value), el("bdi", {}, note));
-      if (colour) row.firstChild.style.background = colour;
+      const swatch = el("i");
+      if (colour) swatch.style.background = colour;
+      const cells = [swatch, el("span", {}, name), el("b", {}, value), el("bdi", {}, note)];
+      const row = el("span", { class: "tip-row" }, ...cells);
       tip.append(row);
     }
     tip.hidden = false;
@@ -125,6 +133,9 @@ export class Pointer {
     const right = px + 16 + tip.offsetWidth < outer.width;
     tip.style.left = `${Math.max(0, right ? px + 16 : px - 16 - tip.offsetWidth)}px`;
     tip.style.top = `${Math.max(0, py)}px`;
-    if (speak) spoken.textContent = [title, ...rows.map((row) => row.slice(0, 3).filter(Boolean).join(" "))].join("; ");
+    if (speak)
+      spoken.textContent = [title, ...rows.map((row) => row.slice(0, 3).filter(Boolean).join(" "))].join(
+        "; ",
+      );
   }
 }

@@ -22,7 +22,8 @@ export function saveButtons(what, name, files) {
   const said = el("span", { class: "saved", role: "status" });
   const buttons = Object.entries(files).map(([kind, make]) => {
     const words = `Download ${what} as ${kind.toUpperCase()}`;
-    const button = el("button", { type: "button", class: "save", title: words, "aria-label": words }, kind.toUpperCase());
+    const about = { type: "button", class: "save", title: words, "aria-label": words };
+    const button = el("button", about, kind.toUpperCase());
     button.addEventListener("click", async () => {
       said.textContent = "";
       try {
@@ -41,7 +42,7 @@ export function standalone(drawing, title, legend, theme) {
   const [width, height] = ["width", "height"].map((name) => Number(drawing.getAttribute(name)));
   const rows = legendRows(legend, width, theme);
   const total = TITLE_ROOM + height + rows.length * LINE + 8;
-  const root = svg("svg", { xmlns: "http://www.w3.org/2000/svg", width, height: total, viewBox: `0 0 ${width} ${total}` });
+  const root = svg("svg", { width, height: total, viewBox: `0 0 ${width} ${total}` });
   root.setAttribute("font-family", theme.font);
   root.append(svg("rect", { width, height: total, fill: theme.background }));
   root.append(label(8, 24, title, { anchor: "start", fill: theme.ink, size: 17, weight: 600 }));
@@ -66,8 +67,8 @@ function legendRows(legend, width, theme) {
       rows.push(svg("g"));
       x = 0;
     }
-    const entry = svg("g", { transform: `translate(${x} 0)` }, swatch(), label(44, 5, text, { anchor: "start", fill: theme.soft }));
-    rows.at(-1).append(entry);
+    const words = label(44, 5, text, { anchor: "start", fill: theme.soft });
+    rows.at(-1).append(svg("g", { transform: `translate(${x} 0)` }, swatch(), words));
     x += room;
   }
   return rows;

@@ -102,6 +102,7 @@ class Source {
     } catch (error) {
       this.failures += 1;
       const gone = error instanceof Gone;
+      if (gone) this.status = { ...this.status, state: "stopped", message: "" };
       this.trouble = gone
         ? "The server no longer holds this run; reload the page to start again."
         : "Connection lost, retrying …";
@@ -112,7 +113,9 @@ class Source {
   async fetch(kind, query) {
     const { metric, variant } = this.wanted ?? {};
     const asked = new URLSearchParams(this.wanted ? { ...query, metric, variant } : query);
-    const answer = await fetch(`/_ctxviz/${kind}/${this.id}?${asked}`, { signal: AbortSignal.timeout(15000) });
+    const answer = await fetch(`/_ctxviz/${kind}/${this.id}?${asked}`, {
+      signal: AbortSignal.timeout(15000),
+    });
     if (answer.status === 404) throw new Gone();
     if (!answer.ok) throw new Error(`status ${answer.status}`);
     return answer.json();
@@ -149,7 +152,8 @@ class Source {
       this.note(answer.tokens.length);
       this.tokens.splice(answer.from, Infinity, ...answer.tokens);
     }
-    if (answer.field) this.takeField({ ...answer.field, epoch: answer.epoch, from: answer.from, n: answer.n });
+    if (answer.field)
+      this.takeField({ ...answer.field, epoch: answer.epoch, from: answer.from, n: answer.n });
     for (const [step, dtype, unpatched, tvd, gap] of answer.referred ?? []) {
       const lists = this.referred[dtype];
       if (unpatched !== null) lists.unpatched[step] = unpatched;
@@ -164,7 +168,7 @@ class Source {
   // Arrivals of the last seconds, for the rate.
   note(count) {
     const now = performance.now();
-    this.arrivals = (this.n ? this.arrivals ?? [] : []).filter(([at]) => now - at < 5000);
+    this.arrivals = (this.n ? (this.arrivals ?? []) : []).filter(([at]) => now - at < 5000);
     this.arrivals.push([now, count]);
   }
 
@@ -189,7 +193,8 @@ class Source {
       if (variant === 0 && this.wanted.variant >= this.run.variant_dtypes.length) this.wanted.variant = 0;
       else return;
     }
-    if (!same) this.field = { metric, variant, n: 0, codes: new Int16Array(0), version: this.field.version + 1 };
+    if (!same)
+      this.field = { metric, variant, n: 0, codes: new Int16Array(0), version: this.field.version + 1 };
     if (from > this.field.n) return;
     if (this.field.codes.length < n * layers) {
       const grown = new Int16Array(Math.max(2 * this.field.codes.length, n * layers));

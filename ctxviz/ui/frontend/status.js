@@ -2,20 +2,24 @@
 
 import { counted, seconds } from "./words.js";
 
-const NOTHING_YET = "Nothing has been written yet.";
+const WAITING = {
+  queued: "Waiting for a turn.",
+  loading: "Getting the model ready.",
+  running: "Reading the prompt.",
+};
 
 // The first line, and the part of it to set off.
 export function headline(source) {
   if (source.verdict) return [source.verdict[0], source.verdict[2]];
-  const waiting = { queued: "Waiting for a turn.", loading: "Getting the model ready.", running: "Reading the prompt." };
-  return [waiting[source.status.state] ?? NOTHING_YET, ""];
+  return [WAITING[source.status.state] ?? "Nothing has been written yet.", ""];
 }
 
 // How far: "12 of 32 tokens", or nothing before there is a run.
 function progress(source) {
   if (!source.run) return "";
   const { asked } = source.run;
-  return source.n === asked || source.ended ? counted(source.n, "token") : `${source.n} of ${counted(asked, "token")}`;
+  const whole = source.n === asked || source.ended;
+  return whole ? counted(source.n, "token") : `${source.n} of ${counted(asked, "token")}`;
 }
 
 function meanSeconds(source) {

@@ -15,7 +15,11 @@ export const SHADES = [
 export class TokenStrip {
   constructor(pick) {
     this.pick = pick;
-    this.node = el("div", { class: "strip", role: "group", "aria-label": "Tokens; the arrow keys move between them" });
+    this.node = el("div", {
+      class: "strip",
+      role: "group",
+      "aria-label": "Tokens; the arrow keys move between them",
+    });
     this.epoch = null;
     this.chips = [];
     this.node.addEventListener("click", (event) => {
@@ -111,9 +115,10 @@ function sayChip(source, step) {
 }
 
 export function promptChips(prompt) {
-  const chips = prompt.tokens.map(([text, folded]) =>
-    el("bdi", { class: folded ? "piece folded" : "piece", title: folded ? "folded into the weights" : "kept as input" }, text),
-  );
+  const chips = prompt.tokens.map(([text, folded]) => {
+    const about = folded ? ["piece folded", "folded into the weights"] : ["piece", "kept as input"];
+    return el("bdi", { class: about[0], title: about[1] }, text);
+  });
   if (prompt.omitted) {
     const gap = el("span", { class: "omitted" }, `… ${counted(prompt.omitted, "more token")} …`);
     chips.splice(Math.floor(chips.length / 2), 0, gap);

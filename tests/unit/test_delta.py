@@ -1,0 +1,224 @@
+"""What the browser is sent: enough, no more, and nothing JSON has no number for."""
+
+import base64
+import csv
+import io
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ctxviz.records import Context, Fold, ModelIdentity, Reference, RunSettings, Step
+from ctxviz.run import Run
+from ctxviz.ui import delta, tables
+from ctxviz.ui.views import ReferenceLog, View, Views
+from tests.browser import harness
+
+LARGEST_PER_TOKEN = 2048
+FLAT = 1.15
+"""Bytes per token late in a run against early: within 15 %."""
+
+
+def shown(layers: int = 6, tokens: int = 12) -> View:
+    view = View()
+    view.show(harness.whole(layers, tokens), "done")
+    return view
+
+
+def codes(answer: dict, layers: int) -> np.ndarray:
+    raw = base64.b64decode(answer["codes"])
+    return np.frombuffer(raw, "<i2").reshape(-1, layers)
+
+
+def grow(layers: int, tokens: int, updates: tuple[str, ...]) -> list[int]:
+    """Bytes of the answer after each token, asked for one token at a time."""
+    run = harness.empty_run(layers, harness.settings(tokens, updates))
+    view, held, sizes = View(), delta.Held(), []
+    view.show(run, "running")
+    for event in harness.tokens(run):
+        if isinstance(event, Reference):
+            run.refer(event)
+            continue
+        run.append(event)
+        answer = delta.delta(view, held, "h_abs_min", 0)
+        held = delta.Held(answer["n"], answer["references"], answer["epoch"])
+        sizes.append(len(json.dumps(answer, allow_nan=False, ensure_ascii=False).encode()))
+    return sizes
+
+
+@pytest.mark.parametrize(("layers", "tokens"), [(18, 200), (62, 512)])
+def test_bytes_per_token_are_few_and_flat(layers, tokens):
+    sizes = grow(layers, tokens, ("direct", "stable"))
+    early, late = np.mean(sizes[10:42]), np.mean(sizes[-32:])
+    assert max(sizes[1:]) <= LARGEST_PER_TOKEN
+    assert late <= FLAT * early
+
+
+def test_a_browser_that_asks_piece_by_piece_ends_with_the_same_as_one_that_asks_once():
+    run = harness.empty_run(5, harness.settings(20))
+    view, held = View(), delta.Held()
+    view.show(run, "running")
+    tokens, columns, referred = [], [], {}
+    for event in harness.tokens(run):
+        run.append(event) if isinstance(event, Step) else run.refer(event)
+        answer = delta.delta(view, held, "scale_ratio", 1)
+        held = delta.Held(answer["n"], answer["references"], answer["epoch"])
+        tokens += answer.get("tokens", [])
+        if "field" in answer:
+            columns.append(codes(answer["field"], 5))
+        referred |= {(step, dtype): rest for step, dtype, *rest in answer.get("referred", [])}
+    whole = delta.delta(view, delta.Held(), "scale_ratio", 1)
+    assert tokens == whole["tokens"]
+    assert np.array_equal(np.concatenate(columns), codes(whole["field"], 5))
+    assert np.array_equal(codes(whole["field"], 5), codes(delta.field(view, "scale_ratio", 1), 5))
+    assert referred == {(step, dtype): rest for step, dtype, *rest in whole["referred"]}
+    assert all(rest[0] is not None for rest in referred.values())
+
+
+def test_a_token_says_what_each_variant_did():
+    view = shown(tokens=60)
+    run, answer = view.run, delta.delta(view, delta.Held(), "h_abs_min", 0)
+    assert run is not None
+    differing = 0
+    for step, (_, seconds, *variants) in enumerate(answer["tokens"]):
+        assert seconds == 0.05
+        for k, (flags, tvd, gap, ratio, *other) in enumerate(variants):
+            assert bool(flags & 1) == bool(run.series("match", k)[step])
+            assert bool(flags & 2) == bool(run.series("tie", k)[step])
+            assert tvd == pytest.approx(run.series("tvd", k)[step], rel=1e-3)
+            assert gap == pytest.approx(run.series("logit_linf", k)[step], rel=1e-3)
+            assert ratio == pytest.approx(run.field("scale_ratio", k)[:, step].max(), rel=1e-3)
+            assert other == ([] if flags & 1 else ["·ash"])
+            differing += bool(other)
+    assert differing
+
+
+def test_nothing_new_means_nothing_but_the_state():
+    view = shown()
+    first = delta.delta(view, delta.Held(), "h_abs_min", 0)
+    again = delta.delta(view, delta.Held(first["n"], first["references"], first["epoch"]), "h_abs_min", 0)
+    assert not {"tokens", "field", "referred", "run", "verdict"} & set(again)
+    assert again["state"] == "done"
+
+
+@pytest.mark.parametrize("held", [delta.Held(13, 0, 1), delta.Held(0, 10**6, 1), delta.Held(12, 0, 0)])
+def test_a_browser_that_holds_something_else_starts_afresh(held):
+    answer = delta.delta(shown(), held, "h_abs_min", 0)
+    assert (answer["from"], len(answer["tokens"]), answer["run"]["layers"]) == (0, 12, 6)
+
+
+def test_another_run_in_the_same_view_replaces_the_first():
+    view = shown(tokens=12)
+    first = delta.delta(view, delta.Held(), "h_abs_min", 0)
+    view.show(harness.whole(6, 15), "done")
+    held = delta.Held(first["n"], first["references"], first["epoch"])
+    answer = delta.delta(view, held, "h_abs_min", 0)
+    assert (answer["from"], answer["n"]) == (0, 15)
+    assert answer["epoch"] > first["epoch"]
+
+
+def test_a_view_without_a_run_says_so():
+    view = View()
+    view.tell("loading", stage="loading weights", progress=0.25)
+    answer = delta.delta(view, delta.Held(), "h_abs_min", 0)
+    assert (answer["run"], answer["n"], answer["stage"], answer["progress"]) == (
+        None,
+        0,
+        "loading weights",
+        0.25,
+    )
+    assert delta.field(view, "h_abs_min", 3)["codes"] == ""
+
+
+def test_a_variant_the_run_lacks_becomes_the_first():
+    assert delta.delta(shown(), delta.Held(), "h_abs_min", 99)["field"]["variant"] == 0
+    assert delta.field(shown(), "h_abs_min", 99)["variant"] == 0
+
+
+def test_numbers_json_lacks_become_null():
+    run = harness.empty_run(4, harness.settings(1))
+    step = next(harness.tokens(run))
+    assert isinstance(step, Step)
+    object.__setattr__(step.variants[0], "tvd", float("nan"))
+    object.__setattr__(step.variants[0], "logit_linf", float("inf"))
+    step.variants[0].layers.scale_ratio[:] = np.nan
+    run.append(step)
+    view = View()
+    view.show(run, "running")
+    answer = delta.delta(view, delta.Held(), "scale_ratio", 0)
+    assert answer["tokens"][0][2][1:4] == [None, None, None]
+    assert (codes(answer["field"], 4) == delta.MISSING).all()
+    json.dumps(answer, allow_nan=False)
+
+
+POSITIVE = st.floats(0.0, float(np.finfo(np.float32).max), width=32, exclude_min=True)
+
+
+@given(st.lists(POSITIVE, min_size=1))
+def test_quantised_numbers_are_close(numbers):
+    values = np.array(numbers, np.float32)
+    back = 10.0 ** (delta.quantise(values) / delta.CODES_PER_DECADE)
+    assert np.allclose(back, values.astype(np.float64), rtol=2e-3, atol=0)
+
+
+def test_special_numbers_have_codes_of_their_own():
+    found = delta.quantise(np.array([0.0, np.nan, np.inf, -1.0, 1.0], np.float32))
+    assert found.tolist() == [delta.ZERO, delta.MISSING, delta.INFINITE, delta.MISSING, 0]
+
+
+def test_weight_ratio_is_the_largest_matrix_and_ignores_the_untouched():
+    run = harness.whole(6, 3)
+    stable = 1
+    assert np.isnan(run.field("down_ratio", stable)).all()
+    expected = np.maximum(run.field("gate_ratio", stable), run.field("up_ratio", stable)).T
+    assert np.array_equal(delta.values(run, "weight_ratio", stable, 0, 3), expected)
+
+
+@pytest.mark.parametrize(
+    ("fold", "kept"),
+    [(Fold("all"), {399}), (Fold("all-but-bos"), {0, 399}), (Fold("span", 1, 10), {0, *range(10, 400)})],
+)
+def test_the_prompt_says_what_is_folded_and_leaves_out_its_middle(fold, kept):
+    texts = tuple(f"w{i}" for i in range(400))
+    context = Context("", tuple(range(400)), texts, fold)
+    run = Run(ModelIdentity("k", "n", "a", 2, 4, 9), context, RunSettings(fold=fold))
+    prompt = delta.describe(run)["prompt"]
+    ends = [*range(delta.PROMPT_ENDS), *range(400 - delta.PROMPT_ENDS, 400)]
+    assert prompt["tokens"] == [[f"w{i}", int(i not in kept)] for i in ends]
+    assert (prompt["omitted"], prompt["folded"], prompt["length"]) == (100, 400 - len(kept), 400)
+
+
+def test_references_are_noticed_once_and_in_order():
+    run, log = harness.whole(2, 4), ReferenceLog()
+    seen = len(log.notice(run))
+    assert log.notice(run)[seen:] == []
+    run.refer(Reference(3, run.dtypes[1], noise_floor_tvd=0.5))
+    assert log.notice(run)[seen:] == [(3, 1)]
+
+
+def test_views_are_bounded_and_the_idle_go_first():
+    registry = Views(limit=3)
+    busy, idle, recent = registry.create(), registry.create(), registry.create()
+    busy.tell("running")
+    busy.last_used, idle.last_used, recent.last_used = 1.0, 2.0, 3.0
+    created = registry.create()
+    assert registry.get(idle.id) is None
+    assert all(registry.get(view.id) is view for view in (busy, recent, created))
+
+
+def test_tables_hold_what_is_drawn_and_guard_formulas():
+    run = harness.whole(4, 30)
+    rows = read_csv(tables.chart_csv(run, "patch_ratio"))
+    assert rows[0][:3] == ["step", "token", "direct float32 written"]
+    assert float(rows[1][2]) == pytest.approx(float(run.field("scale_ratio", 0)[:, 0].max()))
+    field = read_csv(tables.field_csv(run, "h_abs_min", 0))
+    assert field[0] == ["step", "token", "layer 0", "layer 1", "layer 2", "layer 3"]
+    assert field[25][:2] == ["24", "' =2+2"]
+    assert np.float32(field[25][2]) == run.field("h_abs_min", 0)[0, 24]
+    assert sum(row[2] == "direct bfloat16 written" for row in read_csv(tables.tokens_csv(run))) == 30
+
+
+def read_csv(text: str) -> list[list[str]]:
+    return list(csv.reader(io.StringIO(text)))

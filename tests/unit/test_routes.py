@@ -1,0 +1,150 @@
+"""The routes answer only their own host, only for ids they gave out, and repeat nothing they were sent."""
+
+import pytest
+from starlette.applications import Starlette
+from starlette.routing import WebSocketRoute
+from starlette.testclient import TestClient
+from starlette.websockets import WebSocketDisconnect
+
+from ctxviz.ui import routes
+from ctxviz.ui.views import View, views
+from tests.browser import harness
+
+PROBE = "zq9<script>"
+
+
+async def _echo(websocket):
+    await websocket.accept()
+    await websocket.send_text("hello")
+    await websocket.close()
+
+
+def application() -> Starlette:
+    socket = WebSocketRoute("/_stcore/stream", _echo)
+    return Starlette(routes=[*routes.routes(), socket], middleware=routes.middleware())
+
+
+def ask(address: str, host: str = "localhost:8501"):
+    with TestClient(application(), base_url=f"http://{host}") as client:
+        return client.get(address)
+
+
+@pytest.fixture
+def view() -> View:
+    view = views().create()
+    view.show(harness.whole(4, 6), "done")
+    return view
+
+
+def test_a_delta_of_a_known_view(view):
+    answer = ask(f"/_ctxviz/delta/{view.id}?from=2&references=0&epoch=1&metric=scale_ratio&variant=1")
+    assert answer.status_code == 200
+    assert (answer.json()["from"], len(answer.json()["tokens"])) == (2, 4)
+    assert answer.json()["field"]["variant"] == 1
+    assert answer.headers["cache-control"] == "no-store"
+
+
+def test_a_whole_field_and_the_tables(view):
+    field = ask(f"/_ctxviz/field/{view.id}?metric=output_error&variant=2").json()
+    assert (field["n"], field["metric"], field["variant"]) == (6, "output_error", 2)
+    for chart in ("field", "tokens", "tvd", "logit_linf", "patch_ratio"):
+        answer = ask(f"/_ctxviz/table/{view.id}?chart={chart}")
+        assert answer.headers["content-type"].startswith("text/csv")
+        assert answer.text.startswith("step,")
+
+
+@pytest.mark.parametrize("kind", ["delta", "field", "table"])
+def test_an_unknown_id_is_not_found(kind):
+    answer = ask(f"/_ctxviz/{kind}/{PROBE}")
+    assert answer.status_code == 404
+    assert "zq9" not in answer.text
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        f"delta?from={PROBE}",
+        "delta?from=-1",
+        "delta?from=1e3",
+        "delta?from=9999999999",
+        "delta?epoch=x",
+        f"delta?metric={PROBE}",
+        "delta?metric=__class__",
+        "field?metric=h_argmin",
+        "field?variant=-1",
+        f"table?chart={PROBE}",
+        "table?variant=4",
+    ],
+)
+def test_a_bad_query_is_refused(view, query):
+    kind, _, asked = query.partition("?")
+    answer = ask(f"/_ctxviz/{kind}/{view.id}?{asked}")
+    assert answer.status_code == 400
+    assert answer.json() == {"error": "bad query"}
+
+
+def test_front_end_files_have_their_type_and_may_be_kept():
+    script = ask(routes.asset_url("live.js"))
+    assert script.headers["content-type"].startswith("text/javascript")
+    assert "immutable" in script.headers["cache-control"]
+    assert ask(routes.asset_url("live.css")).headers["content-type"].startswith("text/css")
+    assert "plotly" in ask(routes.asset_url("plotly.min.js")).text[:200]
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "/_ctxviz/static/0000000000000000/live.js",
+        routes.asset_url("nothing.js"),
+        routes.asset_url("..%2froutes.py"),
+        routes.asset_url("..%2f..%2f..%2fpyproject.toml"),
+    ],
+)
+def test_nothing_else_is_served(address):
+    assert ask(address).status_code == 404
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1:8501", "[::1]:8501"])
+def test_the_loopback_is_answered(view, host):
+    assert ask(f"/_ctxviz/delta/{view.id}", host).status_code == 200
+
+
+@pytest.mark.parametrize("host", ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example:80"])
+def test_other_hosts_are_not(view, host):
+    assert ask(f"/_ctxviz/delta/{view.id}", host).status_code == 400
+
+
+def test_other_hosts_are_not_on_the_websocket_either():
+    with TestClient(application()) as client:
+        with client.websocket_connect("ws://localhost/_stcore/stream") as socket:
+            assert socket.receive_text() == "hello"
+        refused = client.websocket_connect("ws://evil.example/_stcore/stream")
+        with pytest.raises(WebSocketDisconnect), refused:
+            pass
+
+
+def test_further_hosts_can_be_allowed(view, monkeypatch):
+    monkeypatch.setenv(routes.ALLOWED_HOSTS, "lab.example, *, evil.example/x;script-src *")
+    assert routes.allowed_hosts() == [*routes.LOOPBACK, "lab.example"]
+    assert ask(f"/_ctxviz/delta/{view.id}", "lab.example").status_code == 200
+    assert ask(f"/_ctxviz/delta/{view.id}", "evil.example").status_code == 400
+
+
+def test_every_answer_carries_the_security_headers(view):
+    for address in (f"/_ctxviz/delta/{view.id}", "/_ctxviz/delta/unknown", "/elsewhere"):
+        headers = ask(address).headers
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["referrer-policy"] == "no-referrer"
+        assert "default-src 'self'" in headers["content-security-policy"]
+
+
+def test_the_policy_lets_nothing_in_from_outside():
+    rules = dict(
+        rule.strip().split(" ", 1) for rule in routes.content_policy(routes.allowed_hosts()).split(";")
+    )
+    own = {"'self'", "'none'", "blob:", "data:", "'unsafe-inline'", "'unsafe-eval'"}
+    for name, value in rules.items():
+        for source in value.split():
+            local = source in own or source.startswith("'sha256-")
+            assert local or source.split("//")[1].startswith(("localhost:", "127.0.0.1:")), (name, source)
+    assert "'unsafe-inline'" not in rules["script-src"]
