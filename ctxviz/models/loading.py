@@ -57,7 +57,7 @@ def load_model(
         source = resolve(reference)
         if source.entry is not None:
             # Before a download or conversion that would be in vain.
-            memory.refuse_unless(estimate(reference, dtypes, chosen.type), dtypes)
+            memory.refuse_unless(estimate(reference, dtypes, str(chosen)), dtypes)
         ready = prepare(source, progress)
         model = LoadedModel(ready, inspect(ready.folder), chosen, progress)
         model.require_memory(dtypes)
@@ -141,7 +141,7 @@ class LoadedModel:
         """
         missing = [d for d in dtypes if d not in self._models]
         need = memory.need_of(self._facts.shape, missing)
-        memory.refuse_unless(memory.MemoryNeed(need, memory.free_bytes(self.device.type)), missing)
+        memory.refuse_unless(memory.MemoryNeed(need, memory.free_bytes(str(self.device))), missing)
 
     def in_dtype(self, name: str, progress: Progress | None = None) -> Any:
         """The stock transformers model in a dtype, on the device; loaded on first use and then kept.
@@ -234,12 +234,13 @@ def _explained(name: str) -> Iterator[None]:
         yield
     except CtxvizError:
         raise
-    except (MemoryError, torch.OutOfMemoryError) as error:
-        raise MemoryRefusedError(
-            "There is not enough memory to load the model; choose a smaller dtype or model, "
-            "or close other programs."
-        ) from error
     except Exception as error:
+        # On the CPU torch says so in a RuntimeError.
+        if isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "can't allocate memory" in str(error):
+            raise MemoryRefusedError(
+                "There is not enough memory to load the model; choose a smaller dtype or model, "
+                "or close other programs."
+            ) from error
         raise ModelError(
             f"The model {show(name)} cannot be loaded ({reason(error)}); download or export it again."
         ) from error

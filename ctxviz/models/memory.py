@@ -56,11 +56,11 @@ def need_of(shape: Shape, dtypes: Sequence[str]) -> int:
 
 
 def free_bytes(device: str) -> int:
-    """Bytes that may still be taken on ``cpu``, ``cuda`` or ``mps``."""
-    if device == "cuda":
+    """Bytes that may still be taken on ``cpu``, ``cuda``, ``cuda:1`` or ``mps``."""
+    if device.startswith("cuda"):
         import torch
 
-        return torch.cuda.mem_get_info()[0]
+        return torch.cuda.mem_get_info(device)[0]
     if device == "mps":
         import torch
 

@@ -165,6 +165,13 @@ class Tab:
         self.page.get_by_text(text).first.wait_for()
         return self
 
+    def writes(self, count: int) -> Tab:
+        """Until exactly so many tokens are on screen."""
+        from playwright.sync_api import expect
+
+        expect(self.tokens).to_have_count(count, timeout=PATIENCE)
+        return self
+
     def type_prompt(self, text: str) -> Tab:
         field = self.page.get_by_role("textbox", name="Prompt")
         field.fill(text)

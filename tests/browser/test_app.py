@@ -49,8 +49,7 @@ def test_the_recorded_run_comes_within_two_seconds_of_the_first_paint(new_tab: O
 
 def test_generate_makes_a_run_and_a_click_opens_what_lies_behind(new_tab: OpenTab, tiny: str) -> None:
     tab = new_tab(model=tiny, tokens="6", prompt="the and the")
-    tab.press("Generate").until("done")
-    assert tab.tokens.count() == 6
+    tab.press("Generate").writes(6).until("done")
     tab.tokens.nth(3).click()
     tab.says("Behind token 3")
     assert tab.query["step"] == "3"
@@ -77,22 +76,18 @@ def test_stop_acts_and_the_session_goes_on(new_tab: OpenTab, tiny: str) -> None:
     assert tab.tokens.count() == made
     tab.page.get_by_role("spinbutton", name="Tokens").fill("2")
     tab.page.keyboard.press("Enter")
-    tab.ready().press("Generate").until("done")
-    assert tab.tokens.count() == 2
+    tab.ready().press("Generate").writes(2).until("done")
     tab.press("Back to the previous run").until("stopped")
     assert tab.tokens.count() == made
 
 
 def test_step_makes_one_token_at_a_time(new_tab: OpenTab, tiny: str) -> None:
     tab = new_tab(model=tiny, tokens="4", prompt="and")
-    tab.press("Step").until("paused")
-    assert tab.tokens.count() == 1
+    tab.press("Step").writes(1).until("paused")
     tab.press("Step")
     tab.tokens.nth(1).wait_for()
-    tab.until("paused")
-    assert tab.tokens.count() == 2
-    tab.press("Continue").until("done")
-    assert tab.tokens.count() == 4
+    tab.writes(2).until("paused")
+    tab.press("Continue").writes(4).until("done")
 
 
 def test_two_tabs_generate_at_once_and_see_only_their_own(new_tab: OpenTab, tiny: str) -> None:
@@ -100,8 +95,7 @@ def test_two_tabs_generate_at_once_and_see_only_their_own(new_tab: OpenTab, tiny
     two = new_tab(model=tiny, tokens="4", prompt="the two")
     one.press("Generate")
     one.tokens.first.wait_for()
-    two.press("Generate").until("done")
-    assert two.tokens.count() == 4
+    two.press("Generate").writes(4).until("done")
     assert one.page.locator(".view[data-state=running]").count() == 1, "the short run waited for the long one"
     one.press("Stop").until("stopped")
     assert one.tokens.count() > 4
@@ -110,14 +104,14 @@ def test_two_tabs_generate_at_once_and_see_only_their_own(new_tab: OpenTab, tiny
 
 def test_a_reload_keeps_the_run_and_a_copied_link_does_not_carry_it(new_tab: OpenTab, tiny: str) -> None:
     tab = new_tab(model=tiny, tokens="3", prompt="the and", update="stable")
-    tab.press("Generate").until("done")
+    tab.press("Generate").writes(3).until("done")
     tab.ready()
     address = tab.page.url
     tab.page.reload()
     tab.ready().until("done")
     tab.page.wait_for_function("document.querySelectorAll('[data-testid=stApp]').length === 1")
     tab.page.get_by_text("A run recorded earlier").wait_for(state="detached")
-    assert tab.tokens.count() == 3
+    tab.writes(3)
     assert tab.page.url == address
     tab.page.goto(address)
     tab.ready().says("A run recorded earlier")
@@ -145,13 +139,12 @@ def test_bad_input_is_a_sentence_and_nothing_is_lost(new_tab: OpenTab, tiny: str
     assert tab.page.get_by_text("/no/such/folder").count() <= 1
     tab.page.get_by_role("textbox", name="Folder, .gguf file, or Hub id").fill(tiny)
     tab.page.keyboard.press("Enter")
-    tab.type_prompt("the").press("Generate").until("done")
-    assert tab.tokens.count() == 2
+    tab.type_prompt("the").press("Generate").writes(2).until("done")
 
 
 def test_hostile_text_shows_as_typed_and_fetches_nothing(new_tab: OpenTab, tiny: str, tmp_path: Path) -> None:
     tab = new_tab(model=tiny, tokens="2", prompt=HOSTILE, update="stable", nonsense=HOSTILE)
-    tab.says("was ignored").press("Generate").until("done")
+    tab.says("was ignored").press("Generate").writes(2).until("done")
     assert tab.page.get_by_role("textbox", name="Prompt").input_value() == HOSTILE
     tab.page.get_by_role("textbox", name="Folder, .gguf file, or Hub id").fill(HOSTILE)
     tab.page.keyboard.press("Enter")
@@ -176,8 +169,7 @@ def test_a_run_is_downloaded_and_opened_again(new_tab: OpenTab, tmp_path: Path) 
     tab.page.get_by_role("button", name="Open a run").click()
     tab.page.locator("input[type=file]").set_input_files(path)
     tab.page.get_by_text("A run recorded earlier").wait_for(state="detached")
-    tab.until("done")
-    assert tab.tokens.count() == tokens
+    tab.writes(tokens).until("done")
 
 
 def test_an_example_fills_the_prompt_and_the_address(new_tab: OpenTab) -> None:

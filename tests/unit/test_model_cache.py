@@ -37,7 +37,7 @@ class Builder:
     def __init__(self) -> None:
         self.built = 0
 
-    def __call__(self, folder, progress):
+    def __call__(self, folder, _progress):
         self.built += 1
         for name, content in FILES.items():
             (folder / name).write_bytes(content)
@@ -258,7 +258,7 @@ class TestStorage:
     def test_a_cache_that_cannot_be_written(self, tmp_path, monkeypatch):
         (tmp_path / "file").write_text("")
         monkeypatch.setenv("CTXVIZ_CACHE", str(tmp_path / "file"))
-        with pytest.raises(ModelError, match="cannot be prepared in .*CTXVIZ_CACHE"):
+        with pytest.raises(ModelError, match=r"cannot be prepared in .*CTXVIZ_CACHE"):
             cache.ensure(SHA, Builder(), silent)
 
     def test_permission_denied(self, monkeypatch):
@@ -348,7 +348,7 @@ class TestHashes:
         assert digest == sha256_of(file)
         read = []
         monkeypatch.setattr(
-            "ctxviz.models.hashing.sha256_of", lambda f, progress=None: read.append(f) or sha256_of(f)
+            "ctxviz.models.hashing.sha256_of", lambda f, _progress: read.append(f) or sha256_of(f)
         )
         assert memo.sha256(file) == digest
         assert read == []
@@ -417,7 +417,7 @@ class TestGguf:
     def test_the_second_load_reads_the_cache(self, tmp_path, monkeypatch):
         path = save_tiny_gguf(tmp_path / "m.gguf", gguf_model())
         load_model(str(path), device="cpu")
-        monkeypatch.setattr("ctxviz.models.preparing.convert", lambda *a: pytest.fail("converted again"))
+        monkeypatch.setattr("ctxviz.models.preparing.convert", lambda *_: pytest.fail("converted again"))
         load_model(str(path), device="cpu")
         # The cache goes by contents, not by name.
         load_model(str(path.rename(tmp_path / "other.gguf")), device="cpu")
@@ -472,7 +472,7 @@ class TestPackage:
 @pytest.mark.weights
 class TestRealWeights:
     @pytest.fixture(autouse=True)
-    def default_cache(self, cache_folder, monkeypatch):
+    def default_cache(self, monkeypatch):
         # The cache the application itself uses, so that the model is converted at most once.
         monkeypatch.delenv("CTXVIZ_CACHE")
 
@@ -489,8 +489,8 @@ class TestRealWeights:
         assert model.identity.sha256 == entry.sha256
         stock = model.in_dtype("float32")
         assert sum(p.numel() for p in stock.parameters()) == entry.parameters
-        ids = model.tokenizer("The capital of France is", return_tensors="pt").input_ids
+        ids = model.tokenizer("To be, or not to", return_tensors="pt").input_ids
         assert ids[0, 0] == model.bos_id
         with torch.inference_mode():
             best = int(stock(input_ids=ids).logits[0, -1].argmax())
-        assert model.piece(best) == " Paris"
+        assert model.piece(best) == " be"

@@ -7,6 +7,8 @@ import shutil
 import struct
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,7 +19,7 @@ from huggingface_hub import errors as hub_errors
 from safetensors.torch import load_file, save_file
 
 from ctxviz.errors import CtxvizError, ModelAccessError, ModelError, SettingsError
-from ctxviz.models import devices, load_model
+from ctxviz.models import devices, load_model, loading
 from ctxviz.models.converting import require_supported
 from ctxviz.models.folders import count_parameters, inspect
 from ctxviz.models.gguf_files import read_header
@@ -183,6 +185,22 @@ class TestFolders:
         model.in_dtype("float16")
         (warning,) = model.warnings
         assert "float16" in warning
+
+    def test_two_threads_load_a_dtype_once(self, folder, monkeypatch):
+        model = load_model(str(folder), device="cpu")
+        loads = []
+        load = loading._load_weights
+
+        def slow(*args):
+            loads.append(args)
+            time.sleep(0.2)
+            return load(*args)
+
+        monkeypatch.setattr(loading, "_load_weights", slow)
+        with ThreadPoolExecutor(4) as pool:
+            found = list(pool.map(lambda _: model.in_dtype("bfloat16"), range(4)))
+        assert len(loads) == 1
+        assert len(set(map(id, found))) == 1
 
     def test_a_closed_model_refuses(self, folder):
         model = load_model(str(folder), device="cpu")

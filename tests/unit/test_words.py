@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import timeit
-
 import numpy as np
 import pytest
 
@@ -183,18 +181,13 @@ def test_alarms_are_few_and_the_largest_come_first() -> None:
     assert found[0].sentence.endswith("at token 0 (the first of 4).")
 
 
-def test_the_verdict_of_a_large_run_is_quick_enough_for_every_token() -> None:
-    """A loose bound: 0.5 ms were measured for 62 x 512 where 2 are wanted; a loop over tokens takes 50."""
-    run = synthetic_run(62, 8, 512, vectors=False)
-    assert min(timeit.repeat(lambda: verdict(run), number=1, repeat=20)) < 0.01
-
-
 @pytest.mark.parametrize(
     ("x", "words"),
     [
         (0.0, "0"), (3e-8, "3·10⁻⁸"), (2.1e4, "2.1·10⁴"), (0.031, "0.031"), (1.0, "1"), (99.7, "100"),
-        (640, "640"), (9999.4, "9999"), (9999.9, "1·10⁴"), (9.99e-4, "1·10⁻³"), (-3e-9, "−3·10⁻⁹"), (-0.5, "−0.5"),
-        (1e-300, "1·10⁻³⁰⁰"), (float("inf"), "∞"), (float("-inf"), "−∞"), (float("nan"), "not measured"),
+        (640, "640"), (9999.4, "9999"), (9999.9, "1·10⁴"), (9.99e-4, "1·10⁻³"), (-3e-9, "−3·10⁻⁹"),
+        (-0.5, "−0.5"), (1e-300, "1·10⁻³⁰⁰"), (float("inf"), "∞"), (float("-inf"), "−∞"),
+        (float("nan"), "not measured"),
     ],
 )  # fmt: skip
 def test_numbers_in_words(x: float, words: str) -> None:
