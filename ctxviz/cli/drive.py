@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
 import sys
+import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Protocol
 
 from ctxviz.cli.lines import JsonLines
@@ -84,7 +89,10 @@ def _start(job: Job, progress: Bar) -> tuple[ModelIdentity, Stream]:
     )
     progress("reading the prompt", None)
     keep_patches = job.patches is not None
-    return model.identity, stream(model, job.prompt, job.settings, keep_patches=keep_patches)
+    started = stream(model, job.prompt, job.settings, keep_patches=keep_patches)
+    for warning in model.warnings:
+        print(f"ctxviz: {sentence(warning)}", file=sys.stderr)
+    return model.identity, started
 
 
 def _follow(job: Job, stream: Stream, run: Run, output: Output, progress: Bar) -> int:
@@ -92,52 +100,71 @@ def _follow(job: Job, stream: Stream, run: Run, output: Output, progress: Bar) -
     wanted = job.settings.max_new_tokens
     status = 0
     try:
-        progress(f"token 1 of {wanted}", 0.0)
-        for item in stream:
-            if isinstance(item, Step):
-                _take(job, item, run)
-                output.step(run, item)
+        with _asking_to_stop() as asked:
+            progress(f"token 1 of {wanted}", 0.0)
+            for item in stream:
+                _take(job, item, run, output)
                 progress(f"token {min(len(run) + 1, wanted)} of {wanted}", len(run) / wanted)
-            else:
-                run.refer(item)
-                output.reference(run, item)
-        run.outcome = stream.outcome
-    except KeyboardInterrupt:
-        status, run.outcome = INTERRUPTED, "stopped"
-        for reference in stream.flush():
-            if reference.step < len(run):
+                if asked.is_set():
+                    status = INTERRUPTED
+                    break
+            run.outcome = "stopped" if status else stream.outcome
+            for reference in stream.flush():
                 run.refer(reference)
+            output.finish(run)
     except ReaderGoneError:
         run.outcome = "stopped"
-        return 0
+    except KeyboardInterrupt:
+        status, run.outcome = INTERRUPTED, "stopped"
     except BaseException as error:
         known = isinstance(error, CtxvizError)
         run.outcome = f"failed: {sentence(error)}" if known else "failed: an internal error"
-        _finish(output, run)
+        with contextlib.suppress(ReaderGoneError):
+            output.finish(run)
         raise
-    _finish(output, run)
     return status
 
 
-def _finish(output: Output, run: Run) -> None:
+@contextlib.contextmanager
+def _asking_to_stop() -> Iterator[threading.Event]:
+    """The first Ctrl-C sets the event, so that the token under way is finished; a second one interrupts it."""
+    asked = threading.Event()
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.default_int_handler or threading.current_thread() is not threading.main_thread():
+        yield asked  # ignored by whoever started us, or not ours to handle
+        return
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, before)
+        asked.set()
+
+    signal.signal(signal.SIGINT, ask)
     try:
-        output.finish(run)
-    except ReaderGoneError:
-        return
+        yield asked
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
-def _take(job: Job, step: Step, run: Run) -> None:
-    run.append(step)
-    if job.patches is None:
+def _take(job: Job, item: Step | Reference, run: Run, output: Output) -> None:
+    if isinstance(item, Reference):
+        run.refer(item)
+        output.reference(run, item)
         return
+    run.append(item)
+    if job.patches is not None:
+        _save_patches(job.patches, run, item)
+    output.step(run, item)
+
+
+def _save_patches(folder: Path, run: Run, step: Step) -> None:
     from ctxviz.store import save_patch
 
     for variant in step.variants:
         try:
-            save_patch(job.patches, run, step, variant)
+            save_patch(folder, run, step, variant)
         except OSError as error:
             raise SettingsError(
-                f"The patches cannot be written to {str(job.patches)!r} ({error.strerror}); "
+                f"The patches cannot be written to {str(folder)!r} ({error.strerror}); "
                 "make room or choose another folder."
             ) from None
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 EDGE: Final = 0.5
 """Decades beyond the data at which exact zeros are drawn."""
-LABEL_GAP: Final = 0.05
+LABEL_GAP: Final = 0.06
 LABEL_WIDTH: Final = 0.15
 """Room a label takes, as a share of the plot's height and width."""
 NAMES_AT: Final = 0.9

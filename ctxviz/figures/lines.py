@@ -105,7 +105,9 @@ def _lines(run: Run, chart: _Chart, theme: Theme, legend: bool) -> FigureCard:
     table: Table = {"step": list(range(n)), "token": list(texts)}
     table |= {f"{chart.column} {name}": column(values) for name, values in series.items()}
     table |= {name: column(values) for name, values in references.items()}
-    return FigureCard(figure, chart.title, _caption(run, chart, series, n), _alt(chart, series, texts), table)
+    return FigureCard(
+        figure, chart.title, _caption(run, chart, series, references), _alt(chart, series, texts), table
+    )
 
 
 def _references(run: Run, chart: _Chart, n: int) -> dict[str, Values]:
@@ -154,7 +156,7 @@ def _reference_trace(name: str, values: Values, floor: float, theme: Theme) -> g
     noise = name.startswith("noise")
     return go.Scatter(
         x=np.arange(len(values)),
-        y=_drawn(values, floor),
+        y=np.where(values > 0, _drawn(values, floor), np.nan),
         name=name,
         mode="lines",
         connectgaps=True,
@@ -236,22 +238,23 @@ def _finish(figure: go.Figure, columns: list[Values], floor: float, n: int, lege
     )
 
 
-def _caption(run: Run, chart: _Chart, series: dict[str, Values], n: int) -> str:
-    zeros = sum(int((values == 0).sum()) for values in series.values())
+def _caption(run: Run, chart: _Chart, series: dict[str, Values], references: dict[str, Values]) -> str:
+    n = len(next(iter(series.values())))
+    zeros = sum(int((values == 0).sum()) for values in (*series.values(), *references.values()))
     gaps = sum(int((~np.isfinite(values)).sum()) for values in series.values())
     match = np.stack([run.series("match", i)[:n] for i in range(len(series))])
     tie = np.stack([run.series("tie", i)[:n] for i in range(len(series))])
     marks = [
-        "✗ marks another token" if ((match == 0) & (tie == 0)).any() else "",
-        "≈ a tie inside the noise floor" if (tie == 1).any() else "",
+        "✗ marks another token." if ((match == 0) & (tie == 0)).any() else "",
+        "≈ marks a tie inside the noise floor." if (tie == 1).any() else "",
     ]
-    one = len(series) == 1
+    one = len(series) == 1 and not any((values == 0).any() for values in references.values())
     return join(
         [
             chart.meaning,
             f"{_are(zeros, 'token' if one else 'value')} exactly 0." if zeros else "",
             f"{_are(gaps, 'value')} missing or not finite and left out." if gaps else "",
-            ", ".join(mark for mark in marks if mark).capitalize() + "." if any(marks) else "",
+            *marks,
         ]
     )
 

@@ -47,7 +47,7 @@ METRICS: Final = {
     ),
     "output_error": Metric(
         "Error of the layer's output",
-        "‖x − x_C‖ / ‖x_C‖",
+        "‖Δx‖ / ‖x‖",
         "How far the patched layer's output is from the output with the context; bright is far.",
     ),
 }

@@ -91,26 +91,29 @@ def _folded(fold: Fold) -> str:
 
 def _headline(run: Run, same: list[int], ties: list[int], n: int) -> tuple[str, str]:
     """The headline after its opening words, and the part to set off, from matches and ties per variant."""
-    names = [label(v, run.variants) for v in run.variants]
-    best, worst = max(same), min(same)
-    perfect, emphasis = same.count(n), _same(best, n)
-    how_many = _NUMBER_WORDS[len(same)] if len(same) < len(_NUMBER_WORDS) else str(len(same))
-    if len(same) == 1:
+    best, models, emphasis = max(same), len(same), _same(max(same), n)
+    if models == 1:
         return f"the patched model said {emphasis}", emphasis
-    if best == worst:
-        who = "both patched models" if len(same) == 2 else f"all {how_many} patched models"
+    if best == min(same):
+        who = "both patched models" if models == 2 else f"all {_spelled(models)} patched models"
         return f"{who} said {emphasis}", emphasis
-    last = min(range(len(same)), key=lambda i: (same[i] + ties[i], same[i]))
-    rest = "another" if n == 1 else str(same[last])
-    if perfect:
-        some = _NUMBER_WORDS[perfect] if perfect < len(_NUMBER_WORDS) else str(perfect)
-        who = f"{names[last]} said" if perfect == len(same) - 1 else f"the worst, {names[last]}, said"
-        return f"{some} of {how_many} patched models said {emphasis}; {who} {rest}", emphasis
-    first = names[same.index(best)]
-    return (
-        f"the best of {how_many} patched models, {first}, said {emphasis}; the worst, {names[last]}, {rest}",
-        emphasis,
-    )
+    names = [label(v, run.variants) for v in run.variants]
+    last = min(range(models), key=lambda i: (same[i] + ties[i], same[i]))
+    count = "another" if n == 1 else str(same[last])
+    if best < n:
+        first = names[same.index(best)]
+        who = f"the best of {_spelled(models)} patched models, {first},"
+        return f"{who} said {emphasis}; the worst, {names[last]}, {count}", emphasis
+    one = same.count(n) == models - 1
+    if all(s + t == n for s, t in zip(same, ties, strict=True)):
+        rest = f"the other{' differs' if one else 's differ'} only in ties inside the noise floor"
+    else:
+        rest = f"{names[last]} said {count}" if one else f"the worst, {names[last]}, said {count}"
+    return f"{_spelled(same.count(n))} of {_spelled(models)} patched models said {emphasis}; {rest}", emphasis
+
+
+def _spelled(n: int) -> str:
+    return _NUMBER_WORDS[n] if n < len(_NUMBER_WORDS) else str(n)
 
 
 def _same(same: int, n: int) -> str:

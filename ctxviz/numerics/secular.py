@@ -53,7 +53,7 @@ def solve(b: Float64[np.ndarray, " d"], q: Float64[np.ndarray, " d"], floor: flo
         x = np.maximum(b / np.where(flat, 1.0, q), floor)
         share_sq = (1 - float(x @ x)) / n_flat + floor_sq
         if share_sq >= floor_sq:
-            x[flat] = np.sqrt(share_sq)
+            x[flat] = max(floor, float(np.sqrt(share_sq)))
             return UnitSolution(x, 0.0, 0.0, True, 0)
     return _newton(b, q, floor, max(low, _TINY))
 

@@ -124,7 +124,7 @@ class Tab:
     problems: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.page.on("pageerror", lambda error: self.problems.append(f"page error: {error}"))
+        self.page.on("pageerror", lambda error: self.problems.append(f"page error: {error.stack}"))
         self.page.on("console", self._hear)
         self.page.on("request", self._see)
         self.page.on("dialog", self._meet)
@@ -177,6 +177,11 @@ class Tab:
         field.fill(text)
         field.press("Control+Enter")
         return self.ready()
+
+    def asks(self, **query: str) -> Tab:
+        """Until the address carries these settings."""
+        self.page.wait_for_url(lambda _: self.query | query == self.query)
+        return self
 
     @property
     def tokens(self) -> Locator:

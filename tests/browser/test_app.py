@@ -51,24 +51,21 @@ def test_generate_makes_a_run_and_a_click_opens_what_lies_behind(new_tab: OpenTa
     tab = new_tab(model=tiny, tokens="6", prompt="the and the")
     tab.press("Generate").writes(6).until("done")
     tab.tokens.nth(3).click()
-    tab.says("Behind token 3")
-    assert tab.query["step"] == "3"
+    tab.says("Behind token 3").asks(step="3")
     field = tab.page.locator(".field")
     field.scroll_into_view_if_needed()
     box = field.bounding_box()
     assert box is not None
     # The first cell is the lowest and leftmost one, beside the axes.
     tab.page.mouse.click(box["x"] + 55, box["y"] + box["height"] - 50)
-    tab.says("Behind token 0").says("in layer 0")
-    assert tab.ready().query | {"step": "0", "layer": "0"} == tab.query
+    tab.says("Behind token 0").says("in layer 0").asks(step="0", layer="0")
     tab.page.get_by_label("The heat map shows").select_option("scale_ratio")
-    tab.page.wait_for_url("**metric=scale_ratio**")
+    tab.asks(metric="scale_ratio")
 
 
 def test_stop_acts_and_the_session_goes_on(new_tab: OpenTab, tiny: str) -> None:
     tab = new_tab(model=tiny, tokens="500", prompt="the", **MANY_VARIANTS)
-    tab.press("Generate")
-    tab.tokens.nth(1).wait_for()
+    tab.press("Generate").until("running").tokens.nth(1).wait_for()
     tab.press("Stop").until("stopped")
     made = tab.tokens.count()
     assert 2 <= made < 500
@@ -93,8 +90,7 @@ def test_step_makes_one_token_at_a_time(new_tab: OpenTab, tiny: str) -> None:
 def test_two_tabs_generate_at_once_and_see_only_their_own(new_tab: OpenTab, tiny: str) -> None:
     one = new_tab(model=tiny, tokens="120", prompt="the one", **MANY_VARIANTS)
     two = new_tab(model=tiny, tokens="4", prompt="the two")
-    one.press("Generate")
-    one.tokens.first.wait_for()
+    one.press("Generate").until("running").tokens.first.wait_for()
     two.press("Generate").writes(4).until("done")
     assert one.page.locator(".view[data-state=running]").count() == 1, "the short run waited for the long one"
     one.press("Stop").until("stopped")
@@ -123,8 +119,7 @@ def test_a_reload_keeps_the_run_and_a_copied_link_does_not_carry_it(new_tab: Ope
 
 def test_a_reload_in_the_middle_of_a_run_finds_it_running(new_tab: OpenTab, tiny: str) -> None:
     tab = new_tab(model=tiny, tokens="500", prompt="the", **MANY_VARIANTS)
-    tab.press("Generate")
-    tab.tokens.nth(1).wait_for()
+    tab.press("Generate").until("running").tokens.nth(1).wait_for()
     tab.page.reload()
     tab.ready().until("running")
     tab.press("Stop").until("stopped")
@@ -174,9 +169,9 @@ def test_a_run_is_downloaded_and_opened_again(new_tab: OpenTab, tmp_path: Path) 
 
 def test_an_example_fills_the_prompt_and_the_address(new_tab: OpenTab) -> None:
     tab = new_tab()
-    tab.press(PRESETS[2].title).ready()
+    tab.press(PRESETS[2].title).asks(prompt=PRESETS[2].prompt)
     assert tab.page.get_by_role("textbox", name="Prompt").input_value() == PRESETS[2].prompt
-    assert tab.query == {"prompt": PRESETS[2].prompt}
+    assert list(tab.query) == ["prompt"]
 
 
 @pytest.mark.parametrize("width", [800, 1440])
@@ -193,8 +188,7 @@ def test_nothing_is_wider_than_the_page(new_tab: OpenTab, width: int, scheme: st
 def test_the_server_ends_at_once_while_a_run_is_under_way(chrome: object, tiny: str, tmp_path: Path) -> None:
     server = start_server(tmp_path / "log")
     tab = Tab(chrome.new_page(), server).open(model=tiny, tokens="500", prompt="the", **MANY_VARIANTS)
-    tab.press("Generate")
-    tab.tokens.first.wait_for()
+    tab.press("Generate").until("running").tokens.first.wait_for()
     tab.page.close()
     started = time.monotonic()
     assert server.end() in (0, -signal.SIGTERM), server.log.read_text()

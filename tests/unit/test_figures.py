@@ -133,12 +133,24 @@ def test_an_exact_zero_is_drawn_on_its_row_and_counted(run: Run) -> None:
     assert traces(patch_lines(run), "zero") == []
 
 
+def test_an_exact_zero_of_the_noise_floor_is_marked_and_does_not_bend_its_line(run: Run) -> None:
+    run = synthetic_run(faults=False)
+    run._references["noise_floor_tvd"].array[0, 0] = 0
+    card = tvd_lines(run)
+    [zero] = traces(card, "zero")
+    assert list(zero.x) == [0]
+    assert np.isnan(traces(card, "reference")[0].y[0])
+    assert "1 value is exactly 0." in card.caption
+
+
 def test_zeros_alone_still_have_an_axis() -> None:
     run = synthetic_run(4, 8, 3, updates=["stable"], dtypes=["float32"], faults=False)
     run._series["logit_linf"].array[:3] = 0
     run._references["noise_floor_linf"].array[:3] = 0
     card = logit_gap_lines(run)
-    assert "3 tokens are exactly 0." in card.caption
+    assert "6 values are exactly 0." in card.caption
+    run._references["noise_floor_linf"].array[:3] = np.nan
+    assert "3 tokens are exactly 0." in logit_gap_lines(run).caption
     low, high = card.figure.layout.yaxis.range
     assert 10**low < traces(card, "zero")[0].y[0] < 10**high
 
@@ -169,7 +181,7 @@ def test_mismatches_and_ties_are_marked_on_their_trace(run: Run) -> None:
         assert (list(tie.x), list(tie.y)) == ([3], [drawn[3].y[3]])
         assert "✗" in differs.text[0]
         assert "≈" in tie.text[0]
-        assert "✗ marks another token, ≈ a tie inside the noise floor." in card.caption
+        assert "✗ marks another token. ≈ marks a tie inside the noise floor." in card.caption
     calm = tvd_lines(synthetic_run(faults=False))
     assert traces(calm, "differs") + traces(calm, "tie") == []
     assert "✗" not in calm.caption

@@ -11,6 +11,7 @@ from typing import Any
 import duckdb
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -161,6 +162,26 @@ def test_pandas_and_duckdb_read_the_tables_without_us(tmp_path: Path) -> None:
         " using (step, update, arithmetic, dtype)"
     )
     assert joined == [(5 * 4 * 6 * 16,)]
+
+
+def test_what_was_not_measured_is_null_and_never_nan(parts: dict[str, bytes]) -> None:
+    run = synthetic_run(4, 8, 3, updates=["direct"], first_layer=2, dtypes=["float32"])
+    tables = {
+        n: pq.read_table(io.BytesIO(d)) for n, d in parts_of(saved(run)).items() if n.endswith("parquet")
+    }
+    nulls = {(n, c): t[c].null_count for n, t in tables.items() for c in t.column_names if t[c].null_count}
+    unpatched = ("scale_ratio", "scale_argmax", "h_abs_min", "dead", "gate_ratio", "solver_case")
+    assert {c: nulls["layers.parquet", c] for c in unpatched} == dict.fromkeys(unpatched, 3 * 2)
+    assert nulls["layers.parquet", "down_ratio"] == nulls["layers.parquet", "multiplier"] == 3 * 4
+    assert ("layers.parquet", "cosine") not in nulls
+    assert {c: nulls["coordinates.parquet", c] for c in ("h", "delta_v", "delta_m")} == dict.fromkeys(
+        ("h", "delta_v", "delta_m"), 3 * 2 * 8
+    )
+    assert nulls["steps.parquet", "floor"] == 3
+    for table in tables.values():
+        for values in table.columns:
+            if pa.types.is_floating(values.type):
+                assert not np.isnan(values.drop_null().to_numpy()).any()
 
 
 def test_a_million_coordinates_take_few_bytes() -> None:

@@ -45,6 +45,21 @@ def test_ties_are_told_apart_from_mismatches() -> None:
     assert detail.startswith("It differs once, at token 2 “·for”. 1 tie inside the noise floor.")
 
 
+def test_ties_alone_are_not_held_against_a_variant() -> None:
+    run = synthetic_run(**SMALL, steps=2, faults=False)
+    start = "Without any context, three of four patched models said the same 2 of 2 tokens; "
+    assert verdict(told(run, 2, [1, 0], [0, 1])).headline == (
+        f"{start}the other differs only in ties inside the noise floor."
+    )
+    assert verdict(told(run, 2, [1, 0])).headline == f"{start}direct bfloat16 said 1."
+    told(run, 1, [1, 0], [0, 1])
+    worst = "two of four patched models said the same 2 of 2 tokens; the worst, direct bfloat16, said 1."
+    assert verdict(run).headline.endswith(worst), "not the one with a tie"
+    assert verdict(told(run, 2, [1, 0], [0, 1])).headline.endswith(
+        "; the others differ only in ties inside the noise floor."
+    )
+
+
 def several(*matches: list[int]) -> str:
     steps = len(matches[0])
     run = synthetic_run(**SMALL, steps=steps, faults=False)

@@ -7,6 +7,7 @@ const KEPT = 4;
 const BUSY = new Set(["queued", "loading", "running"]);
 const ENDED = new Set(["done", "stopped", "failed", "empty"]);
 const PAUSES = { running: [110, 400], loading: [200, 400], queued: [250, 1000], paused: [500, 3000] };
+const ARRIVALS_KEPT = 24;
 const HIDDEN_PAUSE = 5000;
 const sources = new Map();
 
@@ -135,7 +136,7 @@ class Source {
     this.references = 0;
     this.referred = (run?.dtypes ?? []).map(() => ({ unpatched: [], tvd: [], gap: [] }));
     this.verdict = null;
-    this.started = null;
+    this.arrivals = [];
     this.field = { metric: null, variant: 0, n: 0, codes: new Int16Array(0), version: 0 };
   }
 
@@ -148,6 +149,7 @@ class Source {
     const before = JSON.stringify([this.status, this.n, this.references, this.epoch]);
     if ("run" in answer) this.reset(answer);
     for (const name of ["state", "stage", "message", "progress"]) this.status[name] = answer[name];
+    if (answer.state !== "running") this.arrivals = [];
     if (answer.tokens) {
       this.note(answer.tokens.length);
       this.tokens.splice(answer.from, Infinity, ...answer.tokens);
@@ -165,19 +167,16 @@ class Source {
     return before !== JSON.stringify([this.status, this.n, this.references, this.epoch]);
   }
 
-  // Arrivals of the last seconds, for the rate.
+  // The latest arrivals, for the rate.
   note(count) {
-    const now = performance.now();
-    this.arrivals = (this.n ? (this.arrivals ?? []) : []).filter(([at]) => now - at < 5000);
-    this.arrivals.push([now, count]);
+    this.arrivals = [...this.arrivals, [performance.now(), count]].slice(-ARRIVALS_KEPT);
   }
 
-  // Tokens per second of the last seconds; null while too few came.
+  // Tokens per second lately; null while too few came.
   get rate() {
-    const list = this.arrivals ?? [];
-    if (list.length < 3) return null;
-    const span = list.at(-1)[0] - list[0][0];
-    return span > 300 ? (1000 * list.slice(1).reduce((sum, [, count]) => sum + count, 0)) / span : null;
+    if (this.arrivals.length < 3) return null;
+    const span = this.arrivals.at(-1)[0] - this.arrivals[0][0];
+    return (1000 * this.arrivals.slice(1).reduce((sum, [, count]) => sum + count, 0)) / span;
   }
 
   holdsWantedField() {

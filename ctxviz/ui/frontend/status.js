@@ -22,6 +22,11 @@ function progress(source) {
   return whole ? counted(source.n, "token") : `${source.n} of ${counted(asked, "token")}`;
 }
 
+function pace(rate) {
+  if (rate === null) return "";
+  return rate < 1 ? `${seconds(1 / rate)} per token` : `${Number(rate.toPrecision(2))} tokens/s`;
+}
+
 function meanSeconds(source) {
   const spent = source.tokens.map(([, s]) => s).filter((s) => s !== null);
   return spent.length ? `${seconds(spent.reduce((a, b) => a + b, 0) / spent.length)} each` : "";
@@ -29,12 +34,11 @@ function meanSeconds(source) {
 
 export function statusOf(source) {
   const { state, stage, progress: share } = source.status;
-  const rate = source.rate && `${Number(source.rate.toPrecision(2))} tokens/s`;
   const parts = {
     empty: [],
     queued: ["Waiting", stage],
     loading: ["Loading", stage, share === null ? "" : `${Math.round(100 * share)} %`],
-    running: ["Writing", progress(source), rate, stage],
+    running: ["Writing", progress(source), pace(source.rate), stage],
     paused: ["Paused", progress(source)],
     done: ["Finished", progress(source), meanSeconds(source)],
     stopped: ["Stopped", progress(source)],
