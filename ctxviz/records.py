@@ -295,7 +295,8 @@ class VariantStep:
     variant: Variant
     match: bool
     tie: bool
-    """A mismatch whose baseline margin is below the latest measured noise floor (largest logit gap)."""
+    """A mismatch whose baseline margin is below the noise floor (its largest logit gap) of this step; the
+    floor of an earlier step where the margin is several times as large as that."""
     tvd: float
     logit_linf: float
     kl: float

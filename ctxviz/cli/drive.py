@@ -96,7 +96,7 @@ def _start(job: Job, progress: Bar) -> tuple[ModelIdentity, Stream]:
 
 
 def _follow(job: Job, stream: Stream, run: Run, output: Output, progress: Bar) -> int:
-    """Take every step and reference into the run; on any failure write what there is, then let it through."""
+    """Take every step and reference into the run; on a failure write what there is, then let it through."""
     wanted = job.settings.max_new_tokens
     status = 0
     try:
@@ -134,7 +134,7 @@ def _asking_to_stop() -> Iterator[threading.Event]:
         yield asked  # ignored by whoever started us, or not ours to handle
         return
 
-    def ask(number: int, frame: FrameType | None) -> None:
+    def ask(_number: int, _frame: FrameType | None) -> None:
         signal.signal(signal.SIGINT, before)
         asked.set()
 

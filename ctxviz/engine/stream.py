@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from ctxviz.models import LoadedModel
 
 TOP_TOKENS: Final = 8
+NEAR: Final = 4
+"""A mismatch whose margin is below this many noise floors may be a tie, so the floor is measured on the spot."""
 
 
 class Stream:
@@ -59,6 +61,7 @@ class Stream:
         self._ready: deque[Reference] = deque()
         self._index = 0
         self._baselines: dict[str, Distribution] = {}
+        self._measured: set[str] = set()
 
     def __iter__(self) -> Iterator[Step | Reference]:
         return self
@@ -93,17 +96,30 @@ class Stream:
 
     def _measure_references(self) -> bool:
         """References due after the last step; True where there are some."""
-        if self._baselines and floor_is_due(self._index - 1):
-            history = self._ids[:-1]
-            for dtype, anatomy in self._anatomies.items():
-                floor = noise_floor(anatomy, self._index - 1, dtype, history, self._baselines[dtype])
-                if floor.noise_floor_linf is not None:
-                    self._floors[dtype] = floor.noise_floor_linf
-                self._ready.append(floor)
-        self._baselines = {}
+        for dtype in self._baselines:
+            if floor_is_due(self._index - 1) and dtype not in self._measured:
+                self._measure_floor(self._index - 1, dtype, self._ids[:-1])
+        self._baselines, self._measured = {}, set()
         if self._unpatched.is_due:
             self._ready.extend(self._unpatched.measure())
         return bool(self._ready)
+
+    def _measure_floor(self, step: int, dtype: str, history: list[int]) -> None:
+        floor = noise_floor(self._anatomies[dtype], step, dtype, history, self._baselines[dtype])
+        if floor.noise_floor_linf is not None:
+            self._floors[dtype] = floor.noise_floor_linf
+        self._measured.add(dtype)
+        self._ready.append(floor)
+
+    def _is_tie(self, dtype: str, margin: float) -> bool:
+        """Whether a mismatch in this step lies inside the noise floor."""
+        latest = self._floors[dtype]
+        if dtype not in self._measured and (
+            latest is None or margin < NEAR * latest or floor_is_due(self._index)
+        ):
+            self._measure_floor(self._index, dtype, self._ids)
+        floor = self._floors[dtype]
+        return floor is not None and margin < floor
 
     def _step(self) -> Step:
         started = time.perf_counter()
@@ -169,11 +185,10 @@ class Stream:
         )
         distribution = Distribution(patched.logits)
         gap = distances.compare(baseline, distribution)
-        floor = self._floors[variant.dtype]
         return VariantStep(
             variant=variant,
             match=gap.match,
-            tie=not gap.match and floor is not None and margin < floor,
+            tie=not gap.match and self._is_tie(variant.dtype, margin),
             tvd=_or_nan(gap.tvd),
             logit_linf=_or_nan(gap.linf),
             kl=_or_nan(gap.kl),

@@ -84,8 +84,14 @@ def new_texts(run: Run, steps: int) -> list[str]:
 
 
 def some_ticks(n: int, most: int = WIDTH_OF_SPARSE_TICKS) -> list[int]:
-    """At most about ``most`` of 0 .. n-1, evenly spaced."""
-    return list(range(0, n, max(1, -(-n // most))))
+    """At most ``most`` of 0 .. n-1, every first, second, fifth, tenth, and so on."""
+    return list(range(0, n, tick_step(n, most)))
+
+
+def tick_step(n: int, most: int) -> int:
+    """The smallest of 1, 2, 5, 10, 20, ... that cuts ``n`` into at most ``most``."""
+    steps = (digit * 10**power for power in range(10) for digit in (1, 2, 5))
+    return next(step for step in steps if step * most >= n)
 
 
 def blank(theme: Theme, *, height: int, x_title: str, y_title: str) -> go.Figure:

@@ -167,11 +167,15 @@ def _name_worst(
     """Each one's number beside its point, or in a column at the right where others are in the way."""
     everyone = frame.share(*frame.place(h, dm))
     drawn = [c for c in worst if np.isfinite(c.h) and np.isfinite(c.delta_m)]
+    rivals = everyone[[c.j for c in drawn]]
     lowest_used = 1.1
     for c in sorted(drawn, key=lambda c: -everyone[c.j][1]):
         across, up = everyone[c.j]
         others = np.delete(everyone, c.j, axis=0)
-        beside = is_free(everyone[c.j], others, before=-1e-9)
+        crossed = (
+            (rivals[:, 0] < across + LABEL_WIDTH) & (np.abs(rivals[:, 1] - up) < 2 * LABEL_GAP)
+        ).sum() > 1
+        beside = not crossed and is_free(everyone[c.j], others, before=-1e-9)
         column_up = up if beside else min(up, lowest_used - LABEL_GAP)
         lowest_used = lowest_used if beside else column_up
         x, y = frame.at(across, up)

@@ -15,6 +15,8 @@ from ctxviz.run import Run
 
 MANY_CELLS: Final = 4000
 """Above this many marks a figure is drawn with WebGL, one node for all of them."""
+FEW: Final = 64
+"""Tokens or layers up to which cells stand apart and every differing token is named."""
 TICK_CHARACTERS: Final = 11
 ON_BRIGHT, ON_DARK = "#000000", "#ffffff"
 """Glyphs on a cell; the field looks the same in both themes."""
@@ -86,14 +88,15 @@ def _field(values: Values, low: float, high: float, about: Metric, theme: Theme)
     decades = [e for e in range(int(np.ceil(low)), int(np.floor(high)) + 1) if e % step == 0]
     ticks = {float(e): power_of_ten(e) for e in decades} if len(decades) > 1 else {}
     ticks = ticks or {end: sci(float(10**end)) for end in (low, high)}
+    gap = 1 if max(values.shape) <= FEW else 0
     return go.Heatmap(
         z=_logs(values),
         zmin=low,
         zmax=high,
         colorscale=list(CIVIDIS),
         hoverinfo="skip",
-        xgap=1 if values.shape[1] <= 64 else 0,
-        ygap=1 if len(values) <= 64 else 0,
+        xgap=gap,
+        ygap=gap,
         colorbar={
             "title": {"text": about.symbol, "side": "right", "font": {"size": 14, "color": theme.soft}},
             "tickvals": list(ticks),
@@ -201,7 +204,7 @@ def _axes(figure: go.Figure, run: Run, variant: int, texts: list[str]) -> None:
     match, tie = run.series("match", variant), run.series("tie", variant)
     marks = ["" if match[k] else "≈ " if tie[k] else "✗ " for k in range(n)]
     wanted = (
-        sorted({*some_ticks(n), *(k for k in range(n) if marks[k] == "✗ ")}) if n <= 64 else some_ticks(n)
+        sorted({*some_ticks(n), *(k for k in range(n) if marks[k] == "✗ ")}) if n <= FEW else some_ticks(n)
     )
     figure.update_xaxes(
         tickvals=wanted,

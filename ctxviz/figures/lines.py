@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 import plotly.graph_objects as go
 
-from ctxviz.figures.card import FigureCard, Table, blank, column, join, new_texts, note
+from ctxviz.figures.card import FigureCard, Table, blank, column, join, new_texts, note, tick_step
 from ctxviz.figures.metrics import Values, largest_scale_ratio
 from ctxviz.figures.palette import LIGHT, NOISE_DASH, UNPATCHED_DASH, Theme, label, variant_style
 from ctxviz.figures.text import counted, plain, quoted, sci
@@ -231,7 +231,7 @@ def _finish(figure: go.Figure, columns: list[Values], floor: float, n: int, lege
         tickfont_size=11,
         minorloglabels="none",
     )
-    figure.update_xaxes(range=[-0.5, max(n, 2) - 0.5], nticks=8, tickformat="d")
+    figure.update_xaxes(range=[-0.5, max(n, 2) - 0.5], tick0=0, dtick=tick_step(n, 8))
     figure.update_layout(
         showlegend=legend,
         legend={"orientation": "h", "x": 0, "y": -0.26, "yanchor": "top", "xanchor": "left"},

@@ -107,7 +107,13 @@ def draw_model() -> None:
             placeholder="org/name or a path on this machine",
             persist_state="session",
         )
-    messages.hint(memory_line(chosen_model(), tuple(st.session_state.dtypes)), "memory")
+    if not chosen_model():
+        return
+    usable, sentence = memory_line(chosen_model(), st.session_state.dtypes)
+    if usable:
+        messages.hint(sentence, "memory")
+    else:
+        messages.tell("warning", sentence, "memory")
 
 
 def _title(key: str) -> str:
@@ -199,7 +205,9 @@ def draw_numbers() -> None:
 
 def draw_prompt() -> None:
     """The prompt."""
-    st.text_area("Prompt", key="prompt", height=82, label_visibility="collapsed", persist_state="session")
+    st.text_area(
+        "Prompt", key="prompt", height="content", label_visibility="collapsed", persist_state="session"
+    )
 
 
 def draw_examples() -> None:

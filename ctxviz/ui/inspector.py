@@ -22,7 +22,7 @@ _COLUMNS = {
     "delta_v": st.column_config.NumberColumn("Δv", format="%.2e", help="What the context adds here"),
     "m": st.column_config.NumberColumn("m", format="%.2e", help="The scale before the patch"),
     "delta_m": st.column_config.NumberColumn("Δm", format="%.2e", help="The patch of the scale"),
-    "dead": st.column_config.CheckboxColumn("dead", help="m is exactly 0"),
+    "dead": st.column_config.TextColumn("dead", help="m is exactly 0"),
 }
 
 
@@ -109,12 +109,17 @@ def _draw_layer(run: Run, step: int, layer: int, variant: int) -> None:
             st.text("The ten largest changes")
         worst = worst_table(vectors, layer)
         st.dataframe(
-            {name: [getattr(row, name) for row in worst] for name in Coordinate.__slots__},
+            {name: [_cell(row, name) for row in worst] for name in _COLUMNS},
             column_config=_COLUMNS,
             hide_index=True,
             alt=_alt(worst),
             key="worst",
         )
+
+
+def _cell(row: Coordinate, name: str) -> float | str:
+    value = getattr(row, name)
+    return ("dead" if value else "no") if name == "dead" else value
 
 
 def _alt(worst: list[Coordinate]) -> str:

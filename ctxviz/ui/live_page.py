@@ -134,9 +134,10 @@ def _draw_run(session: Session) -> None:
 
 
 def _recorded_line(run: Run) -> str:
-    dtypes = " and ".join(run.dtypes)
+    torch = dict(run.model.libraries).get("torch", "unknown")
     return (
-        f"A run recorded earlier with {run.model.name} in {dtypes}; Generate makes a new one on this machine."
+        f"A run recorded earlier with {run.model.name} in {' and '.join(run.dtypes)} (torch {torch}, "
+        f"{run.model.device}); Generate makes a new one on this machine."
     )
 
 

@@ -33,8 +33,10 @@ TICK_SECONDS: Final = 1.0
 class Turns(Protocol):
     """A job under way."""
 
-    complete: bool
-    """Whether every token is made; only what belongs to earlier ones may follow."""
+    @property
+    def complete(self) -> bool:
+        """Whether every token is made; only what belongs to earlier ones may follow."""
+        ...
 
     def __next__(self) -> bool:
         """Do one turn and tell whether it made a token; StopIteration when nothing is left."""
@@ -241,7 +243,7 @@ class Worker:
             self._current = None
             if made and job.tokens is not None:
                 job.tokens -= 1
-            if not job.may_pause:
+            if job.turns is None or not job.may_pause:
                 self._queue.append(job)
                 return
         guarded(job.turns.settle)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -25,7 +26,7 @@ HOSTILE = "<img src=x onerror=alert(1)> ![x](http://example.com/x.png) [y](http:
 def test_the_recorded_run_is_there_at_once(recorded: Run) -> None:
     page = Page()
     assert page.session.view.run is recorded
-    assert "recorded earlier with Synthetic in float32 and bfloat16" in page.texts()
+    assert "recorded earlier with Synthetic in float32 and bfloat16 (torch unknown, cpu)" in page.texts()
     assert "Behind token" in page.texts()
     assert page.at.text_area("prompt").value == PRESETS[0].prompt
     assert page.at.query_params == {}
@@ -368,8 +369,21 @@ def test_float16_is_offered_with_a_warning() -> None:
     assert "overflows above 65504" in page.texts()
 
 
-def test_the_models_need_and_the_free_memory_are_stated() -> None:
-    assert "GB free" in Page().texts()
+def test_the_models_need_and_the_free_memory_are_stated(tiny_folder: Path) -> None:
+    page = Page()
+    assert re.search(r"Needs \d+\.\d GB of \d+\.\d GB free", page.texts())
+    page.at.button_group("dtypes").set_value(["float64", "float32", "bfloat16", "float16"])
+    page.at.selectbox("model").set_value("gemma-3-27b-it")
+    page.run()
+    assert re.search(r"Needs \d+\.\d GB, but", page.texts())
+    page.at.selectbox("model").set_value("other")
+    page.run()
+    page.at.text_input("other_model").set_value("/no/such")
+    page.run()
+    assert "no file or folder '/no/such'" in page.texts()
+    page.at.text_input("other_model").set_value(str(tiny_folder))
+    page.run()
+    assert "Needs 0." in page.texts()
 
 
 def test_a_saved_bundle_of_the_page_is_readable_from_a_file(tmp_path: Path, recorded: Run) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from ctxviz.engine import stream
 from ctxviz.engine.prompt import folded_positions, kept_positions
 from ctxviz.errors import CtxvizError, OutOfMemoryError, PromptError, SettingsError
 from ctxviz.models import LoadedModel, load_model
+from ctxviz.numerics import distances
 from ctxviz.records import Fold, Reference, RunSettings, Step
 from ctxviz.run import Run
 from tests.oracle.stock import tvd, with_context, without_context, written_copy
@@ -189,3 +191,26 @@ def test_kept_positions(fold: str, kept: tuple[int, ...]) -> None:
     parsed = Fold.parse(fold)
     assert kept_positions(parsed, 7) == kept
     assert sorted({*kept, *folded_positions(parsed, 7)}) == list(range(7))
+
+
+def test_a_tie_is_a_mismatch_inside_the_floor_of_its_own_step(
+    model: LoadedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The baseline's logits are moved so that its two best tokens are apart by a chosen margin."""
+    settings = RunSettings(dtypes=("bfloat16",), max_new_tokens=3)
+    _, plain = run_of(model, settings)
+
+    def ties(margin: float) -> list[bool]:
+        with monkeypatch.context() as patch:
+            patch.setattr("ctxviz.numerics.distances.margin", lambda logits: margin)
+            compare = distances.compare
+            patch.setattr(
+                "ctxviz.numerics.distances.compare",
+                lambda p, q: replace(compare(p, q), match=False),
+            )
+            run, _ = run_of(model, settings)
+        return [bool(t) for t in run.series("tie", 0)]
+
+    assert ties(1e9) == [False] * 3
+    assert ties(1e-9) == [True] * 3
+    assert not any(s.variants[0].tie for s in plain if s.variants[0].match)

@@ -8,14 +8,12 @@ import sys
 from pathlib import Path
 
 import pytest
-import torch
 
 from ctxviz.errors import ModelError
 from ctxviz.models import cache
 from ctxviz.models.progress import silent
 
 SHA = "ab" * 32
-IDS = torch.tensor([[2, 70, 71, 300, 301, 302, 9, 8, 7, 6, 5, 4]])
 FILES = {"config.json": b"{}", "tokenizer.json": b"{ }", "model.safetensors": bytes(range(256)) * 64}
 
 

@@ -213,7 +213,7 @@ def test_no_hard_case_where_the_rest_fills_the_sphere(floor: float | None) -> No
 
 
 @pytest.mark.parametrize("floor", [None, 0.2])
-@pytest.mark.parametrize("smallest", [1e-3, 1e-9, 1e-30, 1e-150, 1e-250, 5e-324])
+@pytest.mark.parametrize("smallest", [1e-3, 1e-9, 1e-30, 1e-150, 1e-250, 1e-310, 5e-324])
 def test_almost_hard_comes_close_to_hard(smallest: float, floor: float | None) -> None:
     rule = rms_target.stable if floor is None else rules(floor)["floored"]
     for sign in (1, -1):
@@ -222,6 +222,14 @@ def test_almost_hard_comes_close_to_hard(smallest: float, floor: float | None) -
         left_over = math.sqrt(4 - 1 - 1.5**2)
         np.testing.assert_allclose(target.n, [sign * left_over, 1, -1.5], rtol=5 * smallest + 1e-12)
         assert target.n @ target.n == pytest.approx(4, rel=CONSTRAINT)
+
+
+def test_scales_that_differ_little_are_told_apart() -> None:
+    # m^2 - min m^2 = 2^-29 + 2^-60 needs more digits than the squares have, and decides how R is shared.
+    m, g = np.array([1.0, 1 + 2.0**-30]), np.array([2.0**-40, 2.0**-31])
+    n = rms_target.stable(m, g, 1.0).n
+    multiplier_from_first = m[0] * g[0] / n[0]
+    assert n[1] * (2.0**-29 + 2.0**-60 + multiplier_from_first) == pytest.approx(m[1] * g[1], rel=1e-14)
 
 
 @pytest.mark.parametrize("exponent", range(1, 17))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -11,8 +13,8 @@ from ctxviz.records import Fold
 from ctxviz.run import Run
 from tests.synthetic import synthetic_run
 
-ONE = {"updates": ["direct"], "dtypes": ["float32"]}
-SMALL = {"n_layers": 6, "width": 16}
+ONE: dict[str, Any] = {"updates": ["direct"], "dtypes": ["float32"]}
+SMALL: dict[str, Any] = {"n_layers": 6, "width": 16}
 
 
 def told(run: Run, variant: int, match: list[int], tie: list[int] | None = None) -> Run:
