@@ -122,7 +122,9 @@ class RunSettings:
         if self.max_new_tokens < 1:
             raise SettingsError(f"The number of new tokens is {self.max_new_tokens}; choose 1 or more.")
         if self.small_h <= 0 or self.vector_budget < 0:
-            raise SettingsError("The threshold for a small |h| and the byte budget for vectors must be positive.")
+            raise SettingsError(
+                "The threshold for a small |h| and the byte budget for vectors must be positive."
+            )
 
     @property
     def variants(self) -> tuple[Variant, ...]:
@@ -248,7 +250,15 @@ class LayerStats:
 
 
 LAYER_METRICS: Final = tuple(f.name for f in fields(LayerStats))
-INTEGER_LAYER_METRICS: Final = ("scale_argmax", "h_argmin", "h_small", "dead", "uncontrolled", "swallowed", "solver_case")
+INTEGER_LAYER_METRICS: Final = (
+    "scale_argmax",
+    "h_argmin",
+    "h_small",
+    "dead",
+    "uncontrolled",
+    "swallowed",
+    "solver_case",
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -83,9 +83,14 @@ def _record(row: bench.Row) -> dict[str, str | int | float]:
 
 def _table(rows: list[bench.Row]) -> Table:
     """The rows: milliseconds per token, the ratio beside the one aimed for, the references' share."""
-    table = Table(title=cell(rows[0].model), box=box.SIMPLE_HEAD, padding=(0, 1), collapse_padding=True)
+    table = Table(
+        title=cell(f"{rows[0].model}, milliseconds per token"),
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1),
+        collapse_padding=True,
+    )
     table.add_column("patching", no_wrap=True)
-    for name in ("context", "stock ms", "ms", "ratio", "target", "+ refs ms"):
+    for name in ("context", "stock", "ctxviz", "ratio", "target", "references"):
         table.add_column(name, justify="right", no_wrap=True)
     for row in rows:
         table.add_row(

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from ctxviz.models.architectures import Architecture
 
@@ -89,7 +89,9 @@ def _dissect(model: nn.Module, architecture: Architecture) -> Anatomy:
 
 
 def _dissect_layer(index: int, prefix: str, layer: nn.Module, architecture: Architecture) -> LayerAnatomy:
-    gate, up, down = (layer.get_submodule(path) for path in (architecture.gate, architecture.up, architecture.down))
+    gate, up, down = (
+        layer.get_submodule(path) for path in (architecture.gate, architecture.up, architecture.down)
+    )
     post = layer.get_submodule(architecture.post_mlp_norm)
     weight = _weight(post)
     stored = weight.detach().to("cpu", torch.float64).numpy()

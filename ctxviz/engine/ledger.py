@@ -22,7 +22,9 @@ from ctxviz.records import (
 class Ledger:
     """Per-layer statistics, coordinates and updates of one pass over ``layers``."""
 
-    def __init__(self, layers: Sequence[LayerAnatomy], width: int, *, keep_vectors: bool, keep_patches: bool) -> None:
+    def __init__(
+        self, layers: Sequence[LayerAnatomy], width: int, *, keep_vectors: bool, keep_patches: bool
+    ) -> None:
         count = len(layers)
         self._stats = {
             name: np.full(count, -1, np.int32)
@@ -30,7 +32,9 @@ class Ledger:
             else np.full(count, np.nan, np.float32)
             for name in LAYER_METRICS
         }
-        self._updates: list[list[Rank1Update | VectorUpdate]] | None = [[] for _ in layers] if keep_patches else None
+        self._updates: list[list[Rank1Update | VectorUpdate]] | None = (
+            [[] for _ in layers] if keep_patches else None
+        )
         self._vectors: dict[str, np.ndarray] | None = (
             {name: np.full((count, width), np.nan, np.float32) for name in ("h", "delta_v", "delta_scale")}
             if keep_vectors
@@ -85,9 +89,13 @@ class Ledger:
     def vectors(self) -> LayerVectors | None:
         if self._vectors is None or self._scale is None:
             return None
-        return LayerVectors(self._vectors["h"], self._vectors["delta_v"], self._scale, self._vectors["delta_scale"])
+        return LayerVectors(
+            self._vectors["h"], self._vectors["delta_v"], self._scale, self._vectors["delta_scale"]
+        )
 
     def patches(self) -> tuple[LayerPatch, ...] | None:
         if self._updates is None:
             return None
-        return tuple(LayerPatch(layer, tuple(updates)) for layer, updates in enumerate(self._updates) if updates)
+        return tuple(
+            LayerPatch(layer, tuple(updates)) for layer, updates in enumerate(self._updates) if updates
+        )

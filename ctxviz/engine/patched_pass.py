@@ -27,7 +27,15 @@ from ctxviz.engine.context_pass import ContextState
 from ctxviz.engine.ledger import Ledger
 from ctxviz.numerics import rank_one, rms_target, scale_update
 from ctxviz.numerics.rms_norm import normalise
-from ctxviz.records import SOLVER_CASES, LayerPatch, LayerStats, LayerVectors, Rank1Update, Variant, VectorUpdate
+from ctxviz.records import (
+    SOLVER_CASES,
+    LayerPatch,
+    LayerStats,
+    LayerVectors,
+    Rank1Update,
+    Variant,
+    VectorUpdate,
+)
 
 NO_INPUT = SOLVER_CASES.index("no input")
 CLOSED_FORM = SOLVER_CASES.index("closed form")
@@ -117,7 +125,10 @@ class _LayerPass:
 
     def hooks(self) -> list[tuple[Any, Any]]:
         part = self.part
-        hooks: list[tuple[Any, Any]] = [(part.pre_mlp_norm, self.at_pre_mlp_norm), (part.layer, self.at_layer)]
+        hooks: list[tuple[Any, Any]] = [
+            (part.pre_mlp_norm, self.at_pre_mlp_norm),
+            (part.layer, self.at_layer),
+        ]
         if self.patched:
             hooks += [
                 (part.gate, self.at_gate),
@@ -140,7 +151,9 @@ class _LayerPass:
             self.right = rank_one.right_factor(output[0, -1])
 
     def at_gate(self, module: Any, args: Any, output: torch.Tensor) -> torch.Tensor | None:
-        return self._input_update(module, args[0], output, "gate_ratio", self.part.gate_norm, self.part.gate_name)
+        return self._input_update(
+            module, args[0], output, "gate_ratio", self.part.gate_norm, self.part.gate_name
+        )
 
     def at_up(self, module: Any, args: Any, output: torch.Tensor) -> torch.Tensor | None:
         return self._input_update(module, args[0], output, "up_ratio", self.part.up_norm, self.part.up_name)

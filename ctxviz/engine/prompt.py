@@ -58,10 +58,17 @@ def tokenise(model: LoadedModel, prompt: str) -> tuple[int, ...]:
             f"The prompt has {len(prompt)} characters, more than the model's window of {model.window} tokens can hold; shorten it."
         )
     ids = tuple(int(i) for i in model.tokenizer(prompt, verbose=False)["input_ids"])
+    if max(ids, default=0) >= model.vocabulary:
+        raise PromptError(
+            f"The tokenizer gives the prompt a token ({max(ids)}) that the model's vocabulary of {model.vocabulary} "
+            "lacks; use the tokenizer that belongs to this model, or another prompt."
+        )
     if all(i in model.special_ids for i in ids):
         raise PromptError("The prompt holds only special tokens; add some text for the model to continue.")
     if len(ids) < 2:
-        raise PromptError("The prompt is a single token, so there is no context to fold; add at least one word.")
+        raise PromptError(
+            "The prompt is a single token, so there is no context to fold; add at least one word."
+        )
     return ids
 
 
@@ -69,7 +76,9 @@ def _check_fold(fold: Fold, ids: tuple[int, ...], bos_id: int | None) -> None:
     if fold.kind == "image":
         raise SettingsError("This model reads text only, so there is no image to fold; choose another fold.")
     if fold.kind == "all-but-bos" and (bos_id is None or ids[0] != bos_id):
-        raise SettingsError("The prompt does not begin with a BOS token, so all-but-bos has no meaning; fold all.")
+        raise SettingsError(
+            "The prompt does not begin with a BOS token, so all-but-bos has no meaning; fold all."
+        )
     if fold.kind == "span" and fold.end > len(ids):
         raise SettingsError(
             f"The fold {fold} reaches past the prompt, whose {len(ids)} tokens have positions 0 to {len(ids) - 1}."

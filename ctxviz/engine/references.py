@@ -29,15 +29,15 @@ def floor_is_due(step: int) -> bool:
 
 
 @torch.inference_mode()
-def noise_floor(
-    anatomy: Anatomy, step: int, dtype: str, ids: list[int], baseline: Distribution
-) -> Reference:
+def noise_floor(anatomy: Anatomy, step: int, dtype: str, ids: list[int], baseline: Distribution) -> Reference:
     """The cached step against a full recompute of ``ids`` without a cache, in the same dtype."""
     if len(ids) > LONGEST_RECOMPUTE:
         return Reference(step, dtype)
     device = next(anatomy.model.parameters()).device
     with anatomy.lock:
-        output = anatomy.model(input_ids=torch.tensor([ids], device=device), use_cache=False, logits_to_keep=1)
+        output = anatomy.model(
+            input_ids=torch.tensor([ids], device=device), use_cache=False, logits_to_keep=1
+        )
     gap = distances.compare(baseline, Distribution(output.logits[0, -1]))
     return Reference(step, dtype, noise_floor_tvd=gap.tvd, noise_floor_linf=gap.linf)
 

@@ -25,27 +25,7 @@ def tops(run: Run, step: int, variant: int, theme: Theme = LIGHT) -> FigureCard:
     colour = variant_style(chosen, variant).color
     figure.add_trace(_bars("with context", ids, ours, shown, theme.soft, theme, ""))
     figure.add_trace(_bars(f"patched, {name}", ids, theirs, shown, colour, theme, "/"))
-    figure.update_yaxes(
-        tickvals=list(range(len(ids))),
-        ticktext=shown,
-        range=[len(ids) - 0.5, -0.5],
-        showgrid=False,
-        tickfont={"size": 15, "color": theme.ink},
-    )
-    figure.update_xaxes(range=[0, 1.12], tickvals=[0, 0.25, 0.5, 0.75, 1], showgrid=True)
-    figure.update_layout(
-        barmode="group",
-        bargap=0.3,
-        bargroupgap=0.05,
-        legend={
-            "orientation": "h",
-            "x": 0,
-            "y": 1.02,
-            "xanchor": "left",
-            "yanchor": "bottom",
-            "traceorder": "normal",
-        },
-    )
+    _axes(figure, shown, theme)
     absent = sum((i not in ours) + (i not in theirs) for i in ids)
     caption = join(
         [
@@ -64,6 +44,30 @@ def tops(run: Run, step: int, variant: int, theme: Theme = LIGHT) -> FigureCard:
     }
     title = f"Most probable next tokens at token {step}"
     return FigureCard(figure, title, caption, _alt(title, context, patched, name), table)
+
+
+def _axes(figure: go.Figure, shown: list[str], theme: Theme) -> None:
+    figure.update_yaxes(
+        tickvals=list(range(len(shown))),
+        ticktext=shown,
+        range=[len(shown) - 0.5, -0.5],
+        showgrid=False,
+        tickfont={"size": 15, "color": theme.ink},
+    )
+    figure.update_xaxes(range=[0, 1.12], tickvals=[0, 0.25, 0.5, 0.75, 1], showgrid=True)
+    figure.update_layout(
+        barmode="group",
+        bargap=0.3,
+        bargroupgap=0.05,
+        legend={
+            "orientation": "h",
+            "x": 0,
+            "y": 1.02,
+            "xanchor": "left",
+            "yanchor": "bottom",
+            "traceorder": "normal",
+        },
+    )
 
 
 def _by_id(top: TopTokens) -> dict[int, float]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ctxviz.records import Context, RunSettings, Step
 from ctxviz.run import Run
-from ctxviz.ui.worker import Job
+from ctxviz.ui.turns import Job
 
 if TYPE_CHECKING:
     from ctxviz.engine import Stream

@@ -1,8 +1,8 @@
 """Lets a browser tab find its run again after a reload.
 
 A reload begins a new Streamlit session that knows nothing of the old one. The run's id must not be in the
-address, which people copy, so the tab keeps it in its own sessionStorage and hands it back once, and only after
-a reload: a link pasted into the same tab begins afresh.
+address, which people copy. So the tab keeps it in its own sessionStorage and hands it back once after a
+reload, but not where a link was pasted into the same tab.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 import streamlit as st
+from streamlit.components.v2 import component
 
 KEY: Final = "tab"
 _SCRIPT: Final = """
@@ -30,7 +31,7 @@ export default function ({ data, setTriggerValue }) {
   }
 }
 """
-_tab = st.components.v2.component("ctxviz.tab", js=_SCRIPT)
+_tab = component("ctxviz.tab", js=_SCRIPT)
 
 
 def remember(view_id: str, *, keep: bool, resume: Callable[[str], object]) -> None:

@@ -84,16 +84,16 @@ def test_wrong_patches_are_noticed(model: LoadedModel, rule: str) -> None:
     wanted, _ = with_context(stock, layers, history(model, steps, first))
 
     def error(written: list[LayerPatch]) -> float:
-        found, _ = without_context(
-            written_copy(stock, written), layers, first.kept_ids, first.kept_positions
-        )
+        found, _ = without_context(written_copy(stock, written), layers, first.kept_ids, first.kept_positions)
         return relative_error(found, wanted)
 
     assert error(list(patches)) < TOLERANCE["float64"]
     assert error([]) > WRONG, "zeroed"
     assert error(list(others)) > WRONG, "another token's"
     assert error(_shifted(patches)) > WRONG, "another layer's"
-    assert error([_without(p, ".down_proj.", ".gate_proj.", ".up_proj.") for p in patches]) > WRONG, "scales alone"
+    assert error([_without(p, ".down_proj.", ".gate_proj.", ".up_proj.") for p in patches]) > WRONG, (
+        "scales alone"
+    )
     assert error([_without(p, "layernorm") for p in patches]) > WRONG, "matrices alone"
 
 
@@ -125,9 +125,7 @@ def test_patching_from_a_later_layer(model: LoadedModel, first_layer: int) -> No
         assert patches is not None
         assert min(p.layer for p in patches) == first_layer
         wanted, _ = with_context(stock, layers, history(model, steps, step))
-        found, _ = without_context(
-            written_copy(stock, patches), layers, step.kept_ids, step.kept_positions
-        )
+        found, _ = without_context(written_copy(stock, patches), layers, step.kept_ids, step.kept_positions)
         assert relative_error(found[first_layer:], wanted[first_layer:]) < TOLERANCE["float64"]
         assert relative_error(found[:first_layer], wanted[:first_layer]) > WRONG
 

@@ -185,7 +185,13 @@ def test_folds_that_are_not_understood(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("fold", "kept"),
-    [("all", (6,)), ("all-but-bos", (0, 6)), ("2:4", (0, 1, 4, 5, 6)), ("0:7", (6,)), ("4:7", (0, 1, 2, 3, 6))],
+    [
+        ("all", (6,)),
+        ("all-but-bos", (0, 6)),
+        ("2:4", (0, 1, 4, 5, 6)),
+        ("0:7", (6,)),
+        ("4:7", (0, 1, 2, 3, 6)),
+    ],
 )
 def test_kept_positions(fold: str, kept: tuple[int, ...]) -> None:
     parsed = Fold.parse(fold)
@@ -196,21 +202,27 @@ def test_kept_positions(fold: str, kept: tuple[int, ...]) -> None:
 def test_a_tie_is_a_mismatch_inside_the_floor_of_its_own_step(
     model: LoadedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The baseline's logits are moved so that its two best tokens are apart by a chosen margin."""
-    settings = RunSettings(dtypes=("bfloat16",), max_new_tokens=3)
-    _, plain = run_of(model, settings)
+    """Every step is made a mismatch; the floor and the baseline's margin are given."""
+    floor, measured = 0.5, []
+
+    def given_floor(_: object, step: int, dtype: str, *rest: object) -> Reference:
+        measured.append(step)
+        return Reference(step, dtype, noise_floor_tvd=0.0, noise_floor_linf=floor)
 
     def ties(margin: float) -> list[bool]:
+        measured.clear()
         with monkeypatch.context() as patch:
-            patch.setattr("ctxviz.numerics.distances.margin", lambda logits: margin)
             compare = distances.compare
+            patch.setattr("ctxviz.engine.streaming.noise_floor", given_floor)
+            patch.setattr("ctxviz.numerics.distances.margin", lambda logits: margin)
             patch.setattr(
-                "ctxviz.numerics.distances.compare",
-                lambda p, q: replace(compare(p, q), match=False),
+                "ctxviz.numerics.distances.compare", lambda p, q: replace(compare(p, q), match=False)
             )
-            run, _ = run_of(model, settings)
+            run, _ = run_of(model, RunSettings(max_new_tokens=6))
         return [bool(t) for t in run.series("tie", 0)]
 
-    assert ties(1e9) == [False] * 3
-    assert ties(1e-9) == [True] * 3
-    assert not any(s.variants[0].tie for s in plain if s.variants[0].match)
+    assert ties(0.49) == [True] * 6
+    assert measured == list(range(6)), "near the floor it is measured at the step itself"
+    assert ties(0.51) == [False] * 6
+    assert ties(100.0) == [False] * 6
+    assert measured == [0, 1, 2, 4], "far from it the schedule is enough"

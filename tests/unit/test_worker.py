@@ -12,8 +12,9 @@ import pytest
 
 from ctxviz.errors import CtxvizError, MemoryRefusedError, ModelError
 from ctxviz.ui.shelf import Shelf
+from ctxviz.ui.turns import Job
 from ctxviz.ui.views import View
-from ctxviz.ui.worker import MAX_JOBS, Job, Worker
+from ctxviz.ui.worker import MAX_JOBS, Worker
 
 PATIENT = 10.0
 ENDLESS = [True] * 40_000
