@@ -27,8 +27,8 @@ DTYPES: Final = ("float64", "float32", "bfloat16", "float16")
 """Highest precision first; the first one chosen for a run decides its history."""
 
 SOLVER_CASES: Final = ("unconstrained", "regular", "hard", "infeasible", "no input", "closed form")
-"""Meaning of ``LayerStats.solver_case``: lambda = 0; Newton or bisection; the hard case; no solution on
-the sphere; the rule could not be applied since z or the hidden activation was zero; a rule without a solver."""
+"""Meaning of ``LayerStats.solver_case``: lambda = 0; Newton or bisection; the hard case; no solution on the
+sphere; the rule could not be applied since z or the hidden activation was zero; a rule without a solver."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,8 @@ class Fold:
         match = re.fullmatch(r"(\d{1,9}):(\d{1,9})", text, re.ASCII)
         if match is None:
             raise SettingsError(
-                f"The fold {text[:40]!r} is not understood; use all, all-but-bos, image, or START:END with token positions such as 1:5."
+                f"The fold {text[:40]!r} is not understood; use all, all-but-bos, image, "
+                "or START:END with token positions such as 1:5."
             )
         start, end = int(match[1]), int(match[2])
         if start >= end:

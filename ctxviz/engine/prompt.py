@@ -31,7 +31,8 @@ def prepare(model: LoadedModel, prompt: str, settings: RunSettings) -> Context:
         )
     if settings.first_layer >= model.n_layers:
         raise SettingsError(
-            f"The first patched layer is {settings.first_layer}, but the model's layers are 0 to {model.n_layers - 1}."
+            f"The first patched layer is {settings.first_layer}, "
+            f"but the model's layers are 0 to {model.n_layers - 1}."
         )
     _check_fold(settings.fold, ids, model.bos_id)
     return Context(prompt, ids, tuple(model.piece(i) for i in ids), settings.fold)
@@ -51,17 +52,19 @@ def tokenise(model: LoadedModel, prompt: str) -> tuple[int, ...]:
         prompt.encode("utf-8")
     except UnicodeEncodeError as error:
         raise PromptError(
-            f"The prompt is not valid Unicode text: character {error.start + 1} is half of a surrogate pair; remove it."
+            f"The prompt is not valid Unicode text: character {error.start + 1} is half of a surrogate pair; "
+            "remove it."
         ) from None
     if len(prompt) > LONGEST_PIECE * model.window:
         raise PromptError(
-            f"The prompt has {len(prompt)} characters, more than the model's window of {model.window} tokens can hold; shorten it."
+            f"The prompt has {len(prompt)} characters, more than the model's window of {model.window} tokens "
+            "can hold; shorten it."
         )
     ids = tuple(int(i) for i in model.tokenizer(prompt, verbose=False)["input_ids"])
     if max(ids, default=0) >= model.vocabulary:
         raise PromptError(
-            f"The tokenizer gives the prompt a token ({max(ids)}) that the model's vocabulary of {model.vocabulary} "
-            "lacks; use the tokenizer that belongs to this model, or another prompt."
+            f"The tokenizer gives the prompt a token ({max(ids)}) that the model's vocabulary of "
+            f"{model.vocabulary} lacks; use the tokenizer that belongs to this model, or another prompt."
         )
     if all(i in model.special_ids for i in ids):
         raise PromptError("The prompt holds only special tokens; add some text for the model to continue.")
@@ -85,7 +88,8 @@ def _check_fold(fold: Fold, ids: tuple[int, ...], bos_id: int | None) -> None:
         )
     if not folded_positions(fold, len(ids)):
         raise SettingsError(
-            f"The fold {fold} folds nothing, since the last token is always kept; choose a range that begins earlier."
+            f"The fold {fold} folds nothing, since the last token is always kept; "
+            "choose a range that begins earlier."
         )
 
 

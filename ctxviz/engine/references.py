@@ -1,7 +1,7 @@
 """What a gap is measured against: the same baseline computed another way, and no patch at all.
 
-Both are kept off the path of a token: the noise floor is measured at steps 0, 1, 2, 4, 8, ... and the unpatched
-model for up to eight steps in one batch, which costs little more than one of them would.
+Both are kept off the path of a token: the noise floor is measured at steps 0, 1, 2, 4, 8, ... and the
+unpatched model for up to eight steps in one batch, which costs little more than one of them would.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A run as an iterator: one ``next()`` is one token with all its variants, or one reference.
 
-The history is the baseline's, greedy, in the highest precision chosen; every dtype has its own context pass on
-that history, shared by its variants.
+The history is the baseline's, greedy, in the highest precision chosen; every dtype has its own context pass
+on that history, shared by its variants.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 TOP_TOKENS: Final = 8
 NEAR: Final = 4
-"""A mismatch whose margin is below this many noise floors may be a tie, so the floor is measured on the spot."""
+"""A mismatch whose margin is below this many noise floors may be a tie: the floor is measured on the spot."""
 
 
 class Stream:

@@ -214,7 +214,7 @@ def test_a_tie_is_a_mismatch_inside_the_floor_of_its_own_step(
         with monkeypatch.context() as patch:
             compare = distances.compare
             patch.setattr("ctxviz.engine.streaming.noise_floor", given_floor)
-            patch.setattr("ctxviz.numerics.distances.margin", lambda logits: margin)
+            patch.setattr("ctxviz.numerics.distances.margin", lambda _: margin)
             patch.setattr(
                 "ctxviz.numerics.distances.compare", lambda p, q: replace(compare(p, q), match=False)
             )
