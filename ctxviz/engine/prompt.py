@@ -84,7 +84,8 @@ def _check_fold(fold: Fold, ids: tuple[int, ...], bos_id: int | None) -> None:
         )
     if fold.kind == "span" and fold.end > len(ids):
         raise SettingsError(
-            f"The fold {fold} reaches past the prompt, whose {len(ids)} tokens have positions 0 to {len(ids) - 1}."
+            f"The fold {fold} reaches past the prompt, whose {len(ids)} tokens have positions "
+            f"0 to {len(ids) - 1}."
         )
     if not folded_positions(fold, len(ids)):
         raise SettingsError(

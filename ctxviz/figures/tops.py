@@ -23,9 +23,9 @@ def tops(run: Run, step: int, variant: int, theme: Theme = LIGHT) -> FigureCard:
     name = label(chosen, run.variants)
     shown = [plain(texts[i]) for i in ids]
     colour = variant_style(chosen, variant).color
-    figure.add_trace(_bars("with context", ids, ours, shown, theme.soft, theme, ""))
-    figure.add_trace(_bars(f"patched, {name}", ids, theirs, shown, colour, theme, "/"))
-    _axes(figure, shown, theme)
+    figure.add_trace(_bars("with context", ids, ours, shown, theme.soft, theme, hollow=False))
+    figure.add_trace(_bars(f"patched, {name}", ids, theirs, shown, colour, theme, hollow=True))
+    _axes(figure, shown, theme, max([*ours.values(), *theirs.values()], default=0.0))
     absent = sum((i not in ours) + (i not in theirs) for i in ids)
     caption = join(
         [
@@ -46,7 +46,7 @@ def tops(run: Run, step: int, variant: int, theme: Theme = LIGHT) -> FigureCard:
     return FigureCard(figure, title, caption, _alt(title, context, patched, name), table)
 
 
-def _axes(figure: go.Figure, shown: list[str], theme: Theme) -> None:
+def _axes(figure: go.Figure, shown: list[str], theme: Theme, largest: float) -> None:
     figure.update_yaxes(
         tickvals=list(range(len(shown))),
         ticktext=shown,
@@ -54,7 +54,8 @@ def _axes(figure: go.Figure, shown: list[str], theme: Theme) -> None:
         showgrid=False,
         tickfont={"size": 15, "color": theme.ink},
     )
-    figure.update_xaxes(range=[0, 1.12], tickvals=[0, 0.25, 0.5, 0.75, 1], showgrid=True)
+    # Room to the right of the longest bar for the number behind it.
+    figure.update_xaxes(range=[0, 1.12 * largest or 1.0], nticks=6, showgrid=True)
     figure.update_layout(
         barmode="group",
         bargap=0.3,
@@ -81,8 +82,10 @@ def _bars(
     shown: list[str],
     colour: str,
     theme: Theme,
-    pattern: str,
+    *,
+    hollow: bool,
 ) -> go.Bar:
+    """Filled or outlined bars. No pattern: in a page whose address changes, SVG patterns lose their fill."""
     values = [found.get(i) for i in ids]
     return go.Bar(
         x=values,
@@ -90,8 +93,8 @@ def _bars(
         orientation="h",
         name=name,
         marker={
-            "color": colour,
-            "pattern": {"shape": pattern, "size": 7, "solidity": 0.25, "fgcolor": theme.background},
+            "color": "rgba(0,0,0,0)" if hollow else colour,
+            "line": {"color": colour, "width": 2},
         },
         text=["not in its list" if v is None else sci(v) for v in values],
         textposition="outside",

@@ -403,7 +403,8 @@ def test_tops_stand_side_by_side(run: Run) -> None:
     np.testing.assert_array_equal(context.x, ours.probabilities.astype(float))
     of_id = dict(zip(theirs.ids.tolist(), theirs.probabilities.tolist(), strict=True))
     assert list(patched.x) == [of_id.get(i) for i in card.table["token_id"]]
-    assert patched.marker.pattern.shape != context.marker.pattern.shape
+    assert patched.marker.color == "rgba(0,0,0,0)" != context.marker.color
+    assert patched.marker.line.color != context.marker.line.color
     assert card.figure.layout.yaxis.ticktext[0] == "⏎"
     assert card.figure.layout.xaxis.title.text == "probability of the next token"
     assert "With context: “⏎” 0." in card.alt
