@@ -30,6 +30,10 @@ class MemoryRefusedError(CtxvizError):
     """Loading was refused beforehand because it would not fit in memory."""
 
 
+class PrecisionError(CtxvizError):
+    """The model itself overflows in the chosen dtype, so it has no next token; the steps made so far are kept."""
+
+
 class OutOfMemoryError(CtxvizError):
     """Memory ran out in the middle of a run; the steps made so far are kept."""
 

@@ -127,7 +127,7 @@ def _follow(job: Job, stream: Stream, run: Run, output: Output, progress: Bar) -
 
 @contextlib.contextmanager
 def _asking_to_stop() -> Iterator[threading.Event]:
-    """The first Ctrl-C sets the event, so that the token under way is finished; a second one cuts it short."""
+    """The first Ctrl-C sets the event, so that the token under way is finished; a second interrupts it."""
     asked = threading.Event()
     before = signal.getsignal(signal.SIGINT)
     if before is not signal.default_int_handler or threading.current_thread() is not threading.main_thread():

@@ -77,7 +77,8 @@ def patched_pass(
         layer = _LayerPass(part, variant, context, scratch, ledger, small_h)
         hooks += layer.hooks()
     device = next(anatomy.model.parameters()).device
-    with anatomy.lock, listening(hooks):
+    # A model may overflow in float16: what is not finite is recorded as not measured, not warned about.
+    with anatomy.lock, listening(hooks), np.errstate(all="ignore"):
         output = anatomy.model(**kept_inputs([kept_ids], [kept_positions], device))
     seconds = time.perf_counter() - started
     return PatchedState(output.logits[0, -1], ledger.stats(), ledger.vectors(), ledger.patches(), seconds)
@@ -142,10 +143,9 @@ class _LayerPass:
         resid_mid, mlp_in = to_double(args[0][0, -1]), to_double(output[0, -1])
         self.delta_v = self.resid_mid_context - resid_mid
         index, note = self.part.index, self.ledger.note
-        with np.errstate(all="ignore"):
-            note("resid_ratio", index, _ratio(self.delta_v, self.resid_mid_context))
-            product = np.linalg.norm(mlp_in) * np.linalg.norm(self.mlp_in_context)
-            note("cosine", index, float(mlp_in @ self.mlp_in_context / product) if product else np.nan)
+        note("resid_ratio", index, _ratio(self.delta_v, self.resid_mid_context))
+        product = np.linalg.norm(mlp_in) * np.linalg.norm(self.mlp_in_context)
+        note("cosine", index, float(mlp_in @ self.mlp_in_context / product) if product else np.nan)
         if self.patched:
             self.delta_z = torch.from_numpy(self.mlp_in_context - mlp_in).to(output.device)
             self.right = rank_one.right_factor(output[0, -1])
@@ -176,8 +176,7 @@ class _LayerPass:
         index, rule = self.part.index, self.variant.update
         hidden, h_down = args[0][0, -1], to_double(output[0, -1])
         radius_sq, rho = rms_target.radius_sq(h_down, self.part.epsilon)
-        with np.errstate(all="ignore"):
-            self.goal = self.delta_v + self.part.scale * normalise(h_down, self.part.epsilon)
+        self.goal = self.delta_v + self.part.scale * normalise(h_down, self.part.epsilon)
         if rule == "direct":
             self.ledger.note("solver_case", index, CLOSED_FORM)
             return None
@@ -215,8 +214,7 @@ class _LayerPass:
 
     def at_layer(self, _: Any, __: Any, output: Any) -> None:
         layer_out = to_double(first_tensor(output)[0, -1])
-        with np.errstate(all="ignore"):
-            error = _ratio(layer_out - self.layer_out_context, self.layer_out_context)
+        error = _ratio(layer_out - self.layer_out_context, self.layer_out_context)
         self.ledger.note("output_error", self.part.index, error)
 
     def _keep_rank_one(

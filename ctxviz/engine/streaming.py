@@ -18,7 +18,7 @@ from ctxviz.engine.context_pass import ContextPass, ContextState
 from ctxviz.engine.patched_pass import patched_pass
 from ctxviz.engine.prompt import kept_positions, prepare
 from ctxviz.engine.references import Unpatched, floor_is_due, noise_floor
-from ctxviz.errors import OutOfMemoryError
+from ctxviz.errors import OutOfMemoryError, PrecisionError
 from ctxviz.numerics import distances
 from ctxviz.numerics.distances import Distribution
 from ctxviz.records import Baseline, Reference, RunSettings, Step, TopTokens, Variant, VariantStep
@@ -40,6 +40,7 @@ class Stream:
 
     Raises on iteration:
         OutOfMemoryError: memory ran out; what was yielded stays valid.
+        PrecisionError: the baseline's logits are not numbers in the dtype that writes the history.
     """
 
     def __init__(
@@ -142,7 +143,7 @@ class Stream:
                 if variant.dtype == dtype
             ]
         self._unpatched.add(self._index, kept_ids, positions, dict(self._baselines))
-        next_id = int(baselines[0].top.ids[0])
+        next_id = _next_token(baselines[0])
         step = Step(
             index=self._index,
             position=position,
@@ -203,6 +204,15 @@ class Stream:
     def _top(self, distribution: Distribution) -> TopTokens:
         ids, probabilities = distances.top(distribution, TOP_TOKENS)
         return TopTokens(ids, probabilities, tuple(self._model.piece(int(i)) for i in ids))
+
+
+def _next_token(baseline: Baseline) -> int:
+    if not len(baseline.top.ids):
+        raise PrecisionError(
+            f"The model overflows in {baseline.dtype} and has no next token; what was made so far is kept, "
+            "so add float32 or bfloat16 to the dtypes and generate again."
+        )
+    return int(baseline.top.ids[0])
 
 
 def _or_nan(value: float | None) -> float:

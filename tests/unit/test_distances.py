@@ -68,7 +68,7 @@ def test_bounds_and_symmetry(pair: tuple[np.ndarray, np.ndarray]) -> None:
 
 
 @given(pairs | tied)
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=200)
 def test_rank_and_match_follow_a_stable_sort(pair: tuple[np.ndarray, np.ndarray]) -> None:
     first, second = pair
     result = distances.compare(torch.from_numpy(first), torch.from_numpy(second))
@@ -125,8 +125,8 @@ def test_softmax_is_not_in_float32() -> None:
     base, patched = nearby(gap=1e-6)
     careless = (base.softmax(0) - patched.softmax(0)).abs().sum().item() / 2
     exact = float(np.abs(softmax(base.numpy()) - softmax(patched.numpy())).sum() / 2)
-    assert distances.total_variation(base, patched) == pytest.approx(exact, rel=1e-8)
-    assert careless != pytest.approx(exact, rel=1e-4)
+    assert distances.total_variation(base, patched) == pytest.approx(exact, rel=1e-8, abs=0)
+    assert careless != pytest.approx(exact, rel=1e-4, abs=0)
 
 
 @pytest.mark.parametrize("bad", [[1.0, math.nan, 2.0], [1.0, math.inf, 2.0], [-math.inf] * 3])

@@ -12,10 +12,10 @@ import torch
 
 from ctxviz.engine import stream
 from ctxviz.engine.prompt import folded_positions, kept_positions
-from ctxviz.errors import CtxvizError, OutOfMemoryError, PromptError, SettingsError
+from ctxviz.errors import CtxvizError, OutOfMemoryError, PrecisionError, PromptError, SettingsError
 from ctxviz.models import LoadedModel, load_model
 from ctxviz.numerics import distances
-from ctxviz.records import Fold, Reference, RunSettings, Step
+from ctxviz.records import UPDATE_RULES, Fold, Reference, RunSettings, Step
 from ctxviz.run import Run
 from tests.oracle.stock import tvd, with_context, without_context, written_copy
 from tests.tiny_models import save_tiny_folder
@@ -226,3 +226,25 @@ def test_a_tie_is_a_mismatch_inside_the_floor_of_its_own_step(
     assert ties(0.51) == [False] * 6
     assert ties(100.0) == [False] * 6
     assert measured == [0, 1, 2, 4], "far from it the schedule is enough"
+
+
+def test_a_model_that_overflows_says_so_and_another_dtype_still_works(model: LoadedModel) -> None:
+    half = model.in_dtype("float16")
+    norm = half.get_submodule(model.architecture.layers)[0].post_attention_layernorm
+    saved = norm.weight.detach().clone()
+    with torch.no_grad():
+        norm.weight.fill_(6e4)
+    try:
+        with pytest.raises(PrecisionError, match="float16"):
+            list(stream(model, PROMPT, RunSettings(dtypes=("float16",))))
+        settings = RunSettings(updates=UPDATE_RULES, dtypes=("float32", "float16"), max_new_tokens=3)
+        run, _ = run_of(model, settings)
+    finally:
+        with torch.no_grad():
+            norm.weight.copy_(saved)
+    assert len(run) == 3
+    for k, variant in enumerate(run.variants):
+        assert bool(run.series("match", k).all()) == (variant.dtype == "float32")
+        assert np.isfinite(run.series("tvd", k)).all() == (variant.dtype == "float32")
+    for name in ("scale_ratio", "h_abs_min", "gate_ratio", "output_error", "multiplier"):
+        assert not np.isinf(run.field(name, len(run.variants) - 1)).any()

@@ -86,17 +86,17 @@ def gemma_like(d: int = 640, seed: int = 0) -> Problem:
 
 
 @given(problems(), st.floats(0.01, 1), st.sampled_from(["stable", "floored", "rescaled"]))
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=200)
 def test_on_the_sphere_and_finite(problem: Problem, floor: float, rule: str) -> None:
     m, g, radius_sq = problem
     target = rules(floor)[rule](m, g, radius_sq)
     assert np.isfinite(target.n).all()
-    assert target.n @ target.n == pytest.approx(radius_sq, rel=CONSTRAINT)
+    assert target.n @ target.n == pytest.approx(radius_sq, rel=CONSTRAINT, abs=0)
     assert target.dead.tolist() == (m == 0).tolist()
 
 
 @given(problems(zeros=False))
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=200)
 def test_stable_reaches_its_lower_bound(problem: Problem) -> None:
     m, g, radius_sq = problem
     target = rms_target.stable(m, g, radius_sq)
@@ -107,7 +107,7 @@ def test_stable_reaches_its_lower_bound(problem: Problem) -> None:
 
 
 @given(problems(zeros=False), st.floats(0.01, 1))
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=200)
 def test_floored_respects_the_floor_and_reaches_its_lower_bound(problem: Problem, floor: float) -> None:
     m, g, radius_sq = problem
     target = rms_target.floored(m, g, radius_sq, floor)
@@ -163,7 +163,7 @@ def test_scipy_finds_nothing_better(seed: int, floor: float | None) -> None:
 
 
 @given(problems(zeros=False))
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=200)
 def test_the_scale_needs_the_multiplier_over_m(problem: Problem) -> None:
     m, g, radius_sq = problem
     target = rms_target.stable(m, g, radius_sq)
@@ -221,15 +221,16 @@ def test_almost_hard_comes_close_to_hard(smallest: float, floor: float | None) -
         target = rule(m, g, 4.0)
         left_over = math.sqrt(4 - 1 - 1.5**2)
         np.testing.assert_allclose(target.n, [sign * left_over, 1, -1.5], rtol=5 * smallest + 1e-12)
-        assert target.n @ target.n == pytest.approx(4, rel=CONSTRAINT)
+        assert target.n @ target.n == pytest.approx(4, rel=CONSTRAINT, abs=0)
 
 
 def test_scales_that_differ_little_are_told_apart() -> None:
     # m^2 - min m^2 = 2^-29 + 2^-60 needs more digits than the squares have, and decides how R is shared.
     m, g = np.array([1.0, 1 + 2.0**-30]), np.array([2.0**-40, 2.0**-31])
     n = rms_target.stable(m, g, 1.0).n
-    multiplier_from_first = m[0] * g[0] / n[0]
-    assert n[1] * (2.0**-29 + 2.0**-60 + multiplier_from_first) == pytest.approx(m[1] * g[1], rel=1e-14)
+    shift = m[0] * g[0] / n[0]
+    recovered = n[1] * (2.0**-29 + 2.0**-60 + shift)
+    assert recovered == pytest.approx(m[1] * g[1], rel=1e-13, abs=0)
 
 
 @pytest.mark.parametrize("exponent", range(1, 17))
@@ -237,7 +238,7 @@ def test_just_past_the_hard_case_newton_still_arrives(exponent: int) -> None:
     # At t = 0 the rest alone misses R by 10^-exponent, so that t has to climb far from its start.
     m, g = np.array([1.0, 2.0]), np.array([1e-20, 1.5])
     target = rms_target.stable(m, g, 1 + 10.0**-exponent)
-    assert target.n @ target.n == pytest.approx(1 + 10.0**-exponent, rel=CONSTRAINT)
+    assert target.n @ target.n == pytest.approx(1 + 10.0**-exponent, rel=CONSTRAINT, abs=0)
     assert target.iterations < 80
     size = g @ g + 4
     assert objective(m, g, target.n) - lower_bound(m, g, 1 + 10.0**-exponent, target.multiplier) <= GAP * size
@@ -248,7 +249,7 @@ def test_just_past_the_hard_case_newton_still_arrives(exponent: int) -> None:
 def test_few_iterations_at_the_width_of_a_model(seed: int, size: float) -> None:
     m, g, radius_sq = gemma_like(seed=seed)
     for target in (rms_target.stable(m, size * g, radius_sq), rules()["floored"](m, size * g, radius_sq)):
-        assert target.n @ target.n == pytest.approx(radius_sq, rel=CONSTRAINT)
+        assert target.n @ target.n == pytest.approx(radius_sq, rel=CONSTRAINT, abs=0)
         assert target.iterations <= 30
 
 
@@ -270,7 +271,7 @@ def test_dead_coordinates_sit_on_the_floor() -> None:
     target = rms_target.floored(m, g, radius_sq, 0.3)
     lowest = 0.3 * math.sqrt(3.9 / 4)
     np.testing.assert_allclose(target.n[[1, 3]], [-lowest, lowest], rtol=1e-15)
-    assert target.n @ target.n == pytest.approx(radius_sq, rel=CONSTRAINT)
+    assert target.n @ target.n == pytest.approx(radius_sq, rel=CONSTRAINT, abs=0)
     bound = lower_bound(m, g, radius_sq, target.multiplier, lowest)
     assert objective(m, g, target.n) == pytest.approx(bound, rel=1e-9)
 
@@ -280,7 +281,7 @@ def test_dead_coordinates_sit_on_the_floor() -> None:
 def test_a_reserve_that_does_not_fit_is_scaled_down(rule: str, radius_sq: float) -> None:
     m, g = np.array([0.0, 0.0, 0.0, 2.0]), np.array([1.0, -1.0, 0.0, 5.0])
     target = rules()[rule](m, g, radius_sq)
-    assert target.n @ target.n == pytest.approx(radius_sq, rel=CONSTRAINT)
+    assert target.n @ target.n == pytest.approx(radius_sq, rel=CONSTRAINT, abs=0)
     assert np.sign(target.n).tolist() == [1, -1, 1, 1]
     assert target.n[3] ** 2 >= radius_sq / 8
 
@@ -308,7 +309,7 @@ def test_what_is_not_finite_counts_as_zero(rule: str) -> None:
     target = rules()[rule](m, g, 4.9)
     zeroed = rules()[rule](np.array([2.0, 0, -3.0, 0, 0.5]), np.array([0.0, 2.0, 1.0, 1.0, 0.0]), 4.9)
     np.testing.assert_array_equal(target.n, zeroed.n)
-    assert target.n @ target.n == pytest.approx(4.9, rel=CONSTRAINT)
+    assert target.n @ target.n == pytest.approx(4.9, rel=CONSTRAINT, abs=0)
 
 
 @pytest.mark.parametrize("floor", [None, 0.3])
@@ -332,13 +333,13 @@ extreme = st.floats(allow_nan=False, allow_infinity=False, allow_subnormal=True)
     st.sampled_from([1e-300, 1e-3, 0.6, 1 - 1e-16, 1.0]),
     st.sampled_from(["stable", "floored", "rescaled"]),
 )
-@settings(deadline=None, max_examples=500)
+@settings(deadline=None, max_examples=300)
 def test_any_finite_numbers_give_finite_numbers_on_the_sphere(
     vectors: tuple[Vector, Vector], radius_sq: float, floor: float, rule: str
 ) -> None:
     target = rules(floor)[rule](*vectors, radius_sq)
     assert np.isfinite(target.n).all()
-    assert target.n @ target.n == pytest.approx(radius_sq, rel=CONSTRAINT)
+    assert target.n @ target.n == pytest.approx(radius_sq, rel=CONSTRAINT, abs=0)
     if rule == "floored":
         assert np.abs(target.n).min() >= floor * math.sqrt(radius_sq / target.n.size) * (1 - 1e-12)
 

@@ -81,11 +81,11 @@ def test_remaining_subtracts_before_it_divides() -> None:
     assert update.delta.tolist() == [0.0]
     # m h = g (1 + 2^-30): float32 would see no gap.
     update = scale_update.remaining(np.array([1.0]), np.array([1.0]), np.array([1 + 2.0**-30]), FLOAT32_MAX)
-    assert update.delta[0] == pytest.approx(-(2.0**-30), rel=1e-6)
+    assert update.delta[0] == pytest.approx(-(2.0**-30), rel=1e-6, abs=0)
 
 
 @given(vectors, st.sampled_from([FLOAT16_MAX, FLOAT32_MAX, FLOAT64_MAX]))
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=200)
 def test_always_finite_and_controlled_means_solved(
     arrays: tuple[np.ndarray, np.ndarray, np.ndarray], limit: float
 ) -> None:
