@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import fields
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ctxviz.records import (
     INTEGER_LAYER_METRICS,
@@ -149,10 +149,10 @@ class _Growing:
     """An array whose first axis grows by doubling."""
 
     def __init__(self, shape: tuple[int, ...], dtype: type[np.generic]) -> None:
-        self.array = np.zeros((16, *shape), dtype)
+        self.array: NDArray[Any] = np.zeros((16, *shape), dtype)
         self._length = 0
 
-    def append(self, row: object) -> None:
+    def append(self, row: ArrayLike) -> None:
         if self._length == len(self.array):
             grown = np.zeros((2 * len(self.array), *self.array.shape[1:]), self.array.dtype)
             grown[: self._length] = self.array

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -26,7 +27,7 @@ class Ledger:
         self, layers: Sequence[LayerAnatomy], width: int, *, keep_vectors: bool, keep_patches: bool
     ) -> None:
         count = len(layers)
-        self._stats = {
+        self._stats: dict[str, Any] = {
             name: np.full(count, -1, np.int32)
             if name in INTEGER_LAYER_METRICS
             else np.full(count, np.nan, np.float32)
