@@ -31,7 +31,7 @@ class MemoryRefusedError(CtxvizError):
 
 
 class PrecisionError(CtxvizError):
-    """The model itself overflows in the chosen dtype, so it has no next token; the steps made so far are kept."""
+    """The model itself overflows in the chosen dtype and has no next token; the steps made so far are kept."""
 
 
 class OutOfMemoryError(CtxvizError):
