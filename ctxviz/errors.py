@@ -31,7 +31,7 @@ class MemoryRefusedError(CtxvizError):
 
 
 class PrecisionError(CtxvizError):
-    """The model itself overflows in the chosen dtype and has no next token; the steps made so far are kept."""
+    """The model overflows in the chosen dtype and has no next token; the steps made so far are kept."""
 
 
 class OutOfMemoryError(CtxvizError):

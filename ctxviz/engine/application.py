@@ -41,17 +41,7 @@ class Scratch:
         return self._tensors[key]
 
 
-def written_input_update(
-    module: nn.Module, inputs: torch.Tensor, delta: torch.Tensor, right: torch.Tensor, scratch: Scratch
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Run ``module`` with W + (W delta) (x) right written. Returns (output, left [out] float32)."""
-    weight = _matrix(module)
-    target = scratch.like(weight)
-    left = rank_one.project_and_write(weight, delta, right, target)
-    return run_with_weight(module, target, inputs), left
-
-
-def written_output_update(
+def written_update(
     module: nn.Module, inputs: torch.Tensor, left: torch.Tensor, right: torch.Tensor, scratch: Scratch
 ) -> torch.Tensor:
     """Run ``module`` with W + left (x) right written."""

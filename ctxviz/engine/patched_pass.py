@@ -20,8 +20,7 @@ from ctxviz.engine.application import (
     factored_scale,
     factored_update,
     run_with_weight,
-    written_input_update,
-    written_output_update,
+    written_update,
 )
 from ctxviz.engine.context_pass import ContextState
 from ctxviz.engine.ledger import Ledger
@@ -147,7 +146,7 @@ class _LayerPass:
         product = np.linalg.norm(mlp_in) * np.linalg.norm(self.mlp_in_context)
         note("cosine", index, float(mlp_in @ self.mlp_in_context / product) if product else np.nan)
         if self.patched:
-            self.delta_z = torch.from_numpy(self.mlp_in_context - mlp_in).to(output.device)
+            self.delta_z = torch.from_numpy(self.mlp_in_context - mlp_in)
             self.right = rank_one.right_factor(output[0, -1])
 
     def at_gate(self, module: Any, args: Any, output: torch.Tensor) -> torch.Tensor | None:
@@ -164,13 +163,16 @@ class _LayerPass:
         if self.right is None:
             self.ledger.note("solver_case", self.part.index, NO_INPUT)
             return None
-        if self.written:
-            replaced, left = written_input_update(module, inputs, self.delta_z, self.right, self.scratch)
-        else:
-            left = rank_one.project(module.weight, self.delta_z)
-            replaced = factored_update(inputs, output, left, self.right)
+        left = rank_one.project(module.weight, self.delta_z)
         self._keep_rank_one(metric, norm, name, left, self.right)
-        return replaced
+        return self._with_update(module, inputs, output, left, self.right)
+
+    def _with_update(
+        self, module: Any, inputs: torch.Tensor, output: torch.Tensor, left: torch.Tensor, right: torch.Tensor
+    ) -> torch.Tensor:
+        if self.written:
+            return written_update(module, inputs, left, right, self.scratch)
+        return factored_update(inputs, output, left, right)
 
     def at_down(self, module: Any, args: Any, output: torch.Tensor) -> torch.Tensor | None:
         index, rule = self.part.index, self.variant.update
@@ -190,9 +192,7 @@ class _LayerPass:
         wanted = rms_target.to_hidden(target.n, rho, self.part.epsilon) - h_down
         left = torch.from_numpy(wanted.astype(np.float32)).to(output.device)
         self._keep_rank_one("down_ratio", self.part.down_norm, self.part.down_name, left, right)
-        if self.written:
-            return written_output_update(module, args[0], left, right, self.scratch)
-        return factored_update(args[0], output, left, right)
+        return self._with_update(module, args[0], output, left, right)
 
     def at_post_mlp_norm(self, module: Any, args: Any, output: torch.Tensor) -> torch.Tensor:
         part = self.part

@@ -23,7 +23,9 @@ _GPU_BLOCK_BYTES: Final = 256 * 2**20
 
 
 def project(weight: Float[Tensor, "out in"], delta: Float[Tensor, " in"]) -> Float32[Tensor, " out"]:
-    """``weight @ delta``, accumulated in float64 and rounded to float32.
+    """``weight @ delta`` in float32 or the weight's own higher precision, rounded to float32.
+
+    A 16-bit weight is widened block by block, so that neither it nor delta loses anything to the dtype.
 
     Args:
         weight: [out, in], any float dtype, any strides.
@@ -32,15 +34,15 @@ def project(weight: Float[Tensor, "out in"], delta: Float[Tensor, " in"]) -> Flo
     Returns:
         [out], on the weight's device.
     """
-    if _lacks_float64(weight):
-        return project(weight.cpu(), delta.cpu()).to(weight.device)
-    delta64 = delta.to(weight.device, torch.float64)
-    left = torch.empty(weight.shape[0], dtype=torch.float32, device=weight.device)
-    block = _float64_block(weight)
+    wide = torch.promote_types(weight.dtype, torch.float32)
+    delta = delta.to(wide).to(weight.device)
+    if weight.dtype == wide:
+        return torch.mv(weight, delta).to(torch.float32)
+    left = torch.empty(weight.shape[0], dtype=wide, device=weight.device)
+    block = _block(weight, wide)
     for start in range(0, weight.shape[0], block.shape[0]):
         rows = weight[start : start + block.shape[0]]
-        wide = block[: rows.shape[0]].copy_(rows)
-        left[start : start + rows.shape[0]] = wide @ delta64
+        torch.mv(block[: rows.shape[0]].copy_(rows), delta, out=left[start : start + rows.shape[0]])
     return left
 
 
@@ -64,46 +66,12 @@ def write(
         out.copy_(result)
         return
     left64, right64 = left.to(torch.float64)[:, None], right.to(torch.float64)[None]
-    block = _float64_block(weight)
+    block = _block(weight, torch.float64)
     for start in range(0, weight.shape[0], block.shape[0]):
         rows = weight[start : start + block.shape[0]]
         end = start + rows.shape[0]
         wide = block[: rows.shape[0]].copy_(rows)
         out[start:end].copy_(wide.addcmul_(left64[start:end], right64))
-
-
-def project_and_write(
-    weight: Float[Tensor, "out in"],
-    delta: Float[Tensor, " in"],
-    right: Float32[Tensor, " in"],
-    out: Float[Tensor, "out in"],
-) -> Float32[Tensor, " out"]:
-    """``project`` and ``write`` in one sweep over the rows; the same bits as the two in turn.
-
-    Args:
-        weight: [out, in], any float dtype, any strides; not changed unless ``out`` is the same tensor.
-        delta: [in], any float dtype.
-        right: [in], float32.
-        out: [out, in], the dtype to round to.
-
-    Returns:
-        left [out], equal to ``project(weight, delta)``.
-    """
-    if _lacks_float64(weight):
-        result = torch.empty(out.shape, dtype=out.dtype)
-        left = project_and_write(weight.cpu(), delta.cpu(), right.cpu(), result)
-        out.copy_(result)
-        return left.to(weight.device)
-    delta64, right64 = delta.to(weight.device, torch.float64), right.to(torch.float64)[None]
-    left = torch.empty(weight.shape[0], dtype=torch.float32, device=weight.device)
-    block = _float64_block(weight)
-    for start in range(0, weight.shape[0], block.shape[0]):
-        rows = weight[start : start + block.shape[0]]
-        end = start + rows.shape[0]
-        wide = block[: rows.shape[0]].copy_(rows)
-        left[start:end] = wide @ delta64
-        out[start:end].copy_(wide.addcmul_(left[start:end].to(torch.float64)[:, None], right64))
-    return left
 
 
 def right_factor(z: Float[Tensor, " in"]) -> Float32[Tensor, " in"] | None:
@@ -137,8 +105,8 @@ def _lacks_float64(tensor: Tensor) -> bool:
     return tensor.device.type == "mps"
 
 
-def _float64_block(weight: Tensor) -> Tensor:
-    """An uninitialised float64 [rows, in] on the weight's device, at least one row, at most all of them."""
+def _block(weight: Tensor, dtype: torch.dtype) -> Tensor:
+    """An uninitialised [rows, in] on the weight's device, at least one row, at most all of them."""
     limit = _CPU_BLOCK_BYTES if weight.device.type == "cpu" else _GPU_BLOCK_BYTES
-    rows = max(1, min(weight.shape[0], limit // (8 * max(1, weight.shape[1]))))
-    return torch.empty(rows, weight.shape[1], dtype=torch.float64, device=weight.device)
+    rows = max(1, min(weight.shape[0], limit // (dtype.itemsize * max(1, weight.shape[1]))))
+    return torch.empty(rows, weight.shape[1], dtype=dtype, device=weight.device)

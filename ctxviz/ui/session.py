@@ -34,8 +34,6 @@ class Session:
     field: tuple[str, int] | None = None
     """Metric and variant that the heat map showed last."""
     request: TokenRequest | None = None
-    asked: tuple[str, str] | None = None
-    """Model and prompt of the run on screen, where this tab started it."""
 
     @classmethod
     def begin(cls) -> Session:
@@ -55,7 +53,6 @@ class Session:
         _worker().submit(run_job(view, link.model, link.prompt, settings, tokens))
         _worker().stop(self.view.id)
         self.look_at(view)
-        self.asked = (link.model, link.prompt)
 
     def step(self, link: Link) -> None:
         """Exactly one more token, of the run that is under way or of a new one.
@@ -93,7 +90,7 @@ class Session:
         """Put another view on screen and keep the present one to return to."""
         if self.view.run is not None:
             self.earlier = [*self.earlier, (self.view, self.recorded)][-KEPT_RUNS:]
-        self.view, self.recorded, self.asked = view, recorded, None
+        self.view, self.recorded = view, recorded
         self.focus = Focus(metric=self.focus.metric)
 
     def go_back(self) -> None:
@@ -102,7 +99,6 @@ class Session:
             self.notices.clear()
             _worker().stop(self.view.id)
             self.view, self.recorded = self.earlier.pop()
-            self.asked = None
             self.focus = Focus(metric=self.focus.metric)
 
     def show_recorded(self) -> None:
@@ -153,14 +149,15 @@ class Session:
 
     def tokens_of(self, model: str, prompt: str) -> tuple[str, ...] | None:
         """The prompt's own tokens as far as they are known without loading anything."""
-        run = self.view.run
-        wanted = (model, prompt)
-        if run is not None and wanted in (self.asked, (run.model.key, run.context.prompt)):
-            return run.context.token_texts
         request = self.request
-        if request is None or request.context is None or (request.reference, request.prompt) != wanted:
-            return None
-        return request.context.token_texts
+        contexts = [
+            (run.model.key, run.context)
+            for run in (self.view.run, *(view.run for view, _ in self.earlier))
+            if run is not None
+        ]
+        if request is not None and request.context is not None:
+            contexts.append((request.reference, request.context))
+        return next((c.token_texts for key, c in contexts if (key, c.prompt) == (model, prompt)), None)
 
 
 def check_prompt(prompt: str) -> None:

@@ -30,9 +30,10 @@ def load(reference: str, dtypes: Sequence[str], progress: Progress) -> LoadedMod
 
 
 def warm() -> None:
-    """Import what a run needs."""
+    """Import what a run needs, and spare later collections the walk over it."""
     import_module("ctxviz.engine")
     import_module("ctxviz.models.loading")
+    gc.freeze()
 
 
 class Shelf:

@@ -67,17 +67,16 @@ def test_layout_of_weight_and_out_does_not_matter(layout: str, dtype: torch.dtyp
     rank_one.write(weight, left, right, out)
     assert same_bits(out, definition(weight, left, right))
     plain = weight.clone(memory_format=torch.contiguous_format)
-    assert same_bits(rank_one.project(weight, delta), rank_one.project(plain, delta))
+    # The order of summation may differ; the sums have 640 terms of order one.
+    torch.testing.assert_close(
+        rank_one.project(weight, delta), rank_one.project(plain, delta), rtol=1e-5, atol=640 * 2**-23
+    )
 
 
 def test_write_may_go_into_the_weight_itself() -> None:
-    weight, left, right, delta = example((300, 640), torch.float32)
+    weight, left, right, _ = example((300, 640), torch.float32)
     expected = definition(weight, left, right)
     rank_one.write(weight, left, right, weight)
-    assert same_bits(weight, expected)
-    left = rank_one.project(weight, delta)
-    expected = definition(weight, left, right)
-    assert same_bits(rank_one.project_and_write(weight, delta, right, weight), left)
     assert same_bits(weight, expected)
 
 
@@ -104,30 +103,22 @@ def test_rounding_the_update_before_adding_would_be_noticed(dtype: torch.dtype) 
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_one_sweep_gives_the_bits_of_two(shape: tuple[int, int], dtype: torch.dtype) -> None:
-    weight, _, right, delta = example(shape, dtype)
-    out = torch.empty_like(weight)
-    left = rank_one.project_and_write(weight, delta, right, out)
-    assert same_bits(left, rank_one.project(weight, delta))
-    assert same_bits(out, definition(weight, left, right))
-
-
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_project_accumulates_in_float64(dtype: torch.dtype) -> None:
-    weight, _, _, delta = example((40, 640), dtype)
+def test_project_is_as_good_as_float32_or_better(dtype: torch.dtype) -> None:
+    weight, _, _, delta = example((700, 640), dtype)
     left = rank_one.project(weight, delta).tolist()
+    # 640 roundings of the sum, each of a unit of the precision it is accumulated in, and one to float32.
+    unit = 2**-52 if dtype == torch.float64 else 2**-23
     for row, value in zip(weight.double().tolist(), left, strict=True):
-        exact = math.fsum(w * x for w, x in zip(row, delta.tolist(), strict=True))
-        # Half a unit of float32, and 640 roundings of float64 in the sum.
-        assert value == pytest.approx(exact, rel=2**-24, abs=640 * 2**-53 * 640)
+        products = [w * x for w, x in zip(row, delta.tolist(), strict=True)]
+        exact, size = math.fsum(products), math.fsum(map(abs, products))
+        assert value == pytest.approx(exact, rel=2**-24, abs=25 * unit * size)
 
 
-def test_project_keeps_what_float32_would_cancel() -> None:
-    weight = torch.tensor([[2.0**30, 1.0, -(2.0**30)]])
-    assert rank_one.project(weight, torch.ones(3)).item() == 1.0
-    delta = torch.tensor([1 + 2.0**-40, 0, 1], dtype=torch.float64)
-    assert rank_one.project(weight, delta).item() == 2.0**-10
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_project_loses_nothing_to_a_half_precision_dtype(dtype: torch.dtype) -> None:
+    weight = torch.ones(3, 2, dtype=dtype)
+    delta = torch.tensor([1.0, 2.0**-20])
+    assert rank_one.project(weight, delta).tolist() == [1 + 2.0**-20] * 3
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -137,7 +128,7 @@ def test_the_written_matrix_sends_z_where_w_sent_the_other(dtype: torch.dtype) -
     right = rank_one.right_factor(z)
     assert right is not None
     out = torch.empty_like(weight)
-    rank_one.project_and_write(weight, z_context.double() - z.double(), right, out)
+    rank_one.write(weight, rank_one.project(weight, z_context.double() - z.double()), right, out)
     wanted, got = weight.double() @ z_context.double(), out.double() @ z.double()
     # Rounding W' moves each of 640 products by up to half a unit in the last place, with random signs.
     unit = max(torch.finfo(dtype).eps, torch.finfo(torch.float32).eps)
@@ -197,22 +188,16 @@ def test_frobenius_ratio_is_that_of_the_matrices() -> None:
 
 
 def test_a_device_without_float64_gives_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
-    weight, left, right, delta = example((300, 640), torch.float32)
-    here = rank_one.project(weight, delta)
+    weight, left, right, _ = example((300, 640), torch.float32)
 
     def lacks_once() -> None:
         answers = iter([True, False, False])
         monkeypatch.setattr(rank_one, "_lacks_float64", lambda _: next(answers))
 
-    lacks_once()
-    assert same_bits(rank_one.project(weight, delta), here)
     out = torch.empty_like(weight)
     lacks_once()
     rank_one.write(weight, left, right, out)
     assert same_bits(out, definition(weight, left, right))
-    lacks_once()
-    assert same_bits(rank_one.project_and_write(weight, delta, right, out), here)
-    assert same_bits(out, definition(weight, here, right))
     lacks_once()
     factor = rank_one.right_factor(right)
     assert factor is not None
