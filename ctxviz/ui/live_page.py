@@ -17,7 +17,7 @@ from ctxviz.ui.worker import worker
 
 WARM_DELAY_SECONDS: Final = 3.0
 """The first page is on screen by then; importing torch would have held it up."""
-WATCH_SECONDS: Final = 0.5
+WATCH_SECONDS: Final = 1.0
 _RECORDED_MISSING: Final = (
     "Nothing to show yet: the recorded run is missing from assets. Type a prompt and press Generate."
 )
@@ -27,6 +27,7 @@ def draw() -> None:
     """One run of the page's script."""
     session = _session()
     session.leave_what_never_began()
+    session.revive()
     view, state, under_way = session.view, session.view.state, worker().has(session.view.id)
     with st.sidebar:
         _draw_settings(session)

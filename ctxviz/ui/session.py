@@ -89,7 +89,10 @@ class Session:
     def look_at(self, view: View, *, recorded: bool = False) -> None:
         """Put another view on screen and keep the present one to return to."""
         if self.view.run is not None:
-            self.earlier = [*self.earlier, (self.view, self.recorded)][-KEPT_RUNS:]
+            self.earlier.append((self.view, self.recorded))
+        for forgotten, _ in self.earlier[:-KEPT_RUNS]:
+            forgotten.show(None, "empty")
+        del self.earlier[:-KEPT_RUNS]
         self.view, self.recorded = view, recorded
         self.focus = Focus(metric=self.focus.metric)
 
@@ -129,6 +132,13 @@ class Session:
         elif (event.metric, event.variant) != self.field:
             self.focus = replace(self.focus, metric=event.metric, variant=event.variant)
         self.field = (event.metric, event.variant)
+
+    def revive(self) -> None:
+        """Give the run on screen a new view where its own was given up for newer ones of other tabs."""
+        if views().get(self.view.id) is None:
+            view = views().create()
+            view.show(self.view.run, "empty" if self.view.run is None else "done")
+            self.view = view
 
     def leave_what_never_began(self) -> None:
         """A run that ended before its first token makes room for the one before it; its sentence is kept."""

@@ -19,6 +19,8 @@ from ctxviz.ui.presets import PRESETS
 PROMPT_IN_LINK: Final = 1500
 """Characters the prompt may take in an address, escapes counted."""
 MAX_TOKENS: Final = 512
+VECTOR_BYTES: Final = 128 * 2**20
+"""Room for the coordinates of one run; a server holds the runs of several tabs."""
 MAX_INDEX: Final = 100_000
 DEFAULT_MODEL: Final = "gemma-3-270m"
 
@@ -55,6 +57,7 @@ class Link:
             fold=self.fold,
             floor=self.floor,
             max_new_tokens=self.tokens,
+            vector_budget=VECTOR_BYTES,
         )
 
 

@@ -16,7 +16,8 @@ from ctxviz.run import Run
 from ctxviz.store import load_run, save_run
 from ctxviz.ui.library import bundle, file_name
 from ctxviz.ui.presets import PRESETS
-from ctxviz.ui.session import MAX_PROMPT, check_prompt
+from ctxviz.ui.session import KEPT_RUNS, MAX_PROMPT, check_prompt
+from ctxviz.ui.views import LIMIT, views
 from tests.app.conftest import MAIN, Page
 from tests.synthetic import synthetic_run
 
@@ -270,6 +271,33 @@ def test_two_tabs_share_the_model_and_not_their_runs(tiny_folder: Path, recorded
     assert one.session.view.run.context.prompt == "the 60"
     assert two.session.view.run.context.prompt == "the 5"
     assert one.session.view.id != two.session.view.id
+
+
+def test_a_view_given_up_for_others_is_made_again(recorded: Run) -> None:
+    page = Page()
+    old = page.session.view
+    for _ in range(LIMIT):
+        views().create()
+    assert views().get(old.id) is None
+    page.run()
+    assert views().get(page.session.view.id) is page.session.view
+    assert page.session.view.run is recorded
+
+
+def test_only_so_many_earlier_runs_are_held(recorded: Run) -> None:
+    page = Page()
+    runs = [synthetic_run(2, 16, 1) for _ in range(KEPT_RUNS + 2)]
+    opened = []
+    for run in runs:
+        page.session.open(run)
+        opened.append(page.session.view)
+    assert len(page.session.earlier) == KEPT_RUNS
+    assert opened[0].run is None
+    assert opened[-1].run is runs[-1]
+    page.run()
+    for _ in range(KEPT_RUNS):
+        page.press("back")
+    assert page.session.view.run is runs[1]
 
 
 def test_a_run_downloads_and_opens_again(recorded: Run) -> None:

@@ -130,9 +130,10 @@ def test_the_written_matrix_sends_z_where_w_sent_the_other(dtype: torch.dtype) -
     out = torch.empty_like(weight)
     rank_one.write(weight, rank_one.project(weight, z_context.double() - z.double()), right, out)
     wanted, got = weight.double() @ z_context.double(), out.double() @ z.double()
-    # Rounding W' moves each of 640 products by up to half a unit in the last place, with random signs.
+    # Rounding W' moves each of 640 products by up to half a unit in the last place, with random signs; left
+    # is off by the roundings of its own sum.
     unit = max(torch.finfo(dtype).eps, torch.finfo(torch.float32).eps)
-    assert torch.linalg.vector_norm(got - wanted) < 2 * unit * torch.linalg.vector_norm(wanted)
+    assert torch.linalg.vector_norm(got - wanted) < 4 * unit * torch.linalg.vector_norm(wanted)
     untouched = weight.double() @ z.double()
     assert torch.linalg.vector_norm(untouched - wanted) > torch.linalg.vector_norm(wanted)
 
