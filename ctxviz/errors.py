@@ -40,3 +40,12 @@ class OutOfMemoryError(CtxvizError):
 
 class BundleError(CtxvizError):
     """A ``.ctxviz`` file is not one, is truncated, is too large, or has another schema version."""
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether memory ran out: Python's own error, torch's (told by name), or its CPU allocator's words."""
+    return (
+        isinstance(error, MemoryError)
+        or type(error).__name__ == "OutOfMemoryError"
+        or (isinstance(error, RuntimeError) and "can't allocate memory" in str(error))
+    )

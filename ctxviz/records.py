@@ -87,6 +87,18 @@ class Fold:
             raise SettingsError(f"The fold {text} folds nothing; END must be larger than START.")
         return cls("span", start, end)
 
+    def folded(self, length: int) -> range:
+        """Positions folded where the query token is the last of ``length`` tokens; the query never is."""
+        query = length - 1
+        if self.kind == "span":
+            return range(self.start, max(self.start, min(self.end, query)))
+        return range(1 if self.kind == "all-but-bos" else 0, query)
+
+    def kept(self, length: int) -> tuple[int, ...]:
+        """Positions left in the input of the patched pass, the query token last."""
+        folded = self.folded(length)
+        return (*range(min(folded.start, length - 1)), *range(min(folded.stop, length - 1), length))
+
     def __str__(self) -> str:
         return f"{self.start}:{self.end}" if self.kind == "span" else self.kind
 
@@ -222,7 +234,7 @@ class LayerStats:
     scale_argmax: Ints
     """The j of scale_max_abs."""
     h_abs_min: Floats
-    """min |h_j| over the denominators really divided by."""
+    """min |h_j| over the denominators; an exact zero counts, though the division there is by one."""
     h_argmin: Ints
     """The j of h_abs_min."""
     h_small: Ints

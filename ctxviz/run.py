@@ -48,7 +48,6 @@ class Run:
         self.forgotten_vectors: int = 0
         """How many (step, variant) vectors were dropped to stay inside the byte budget."""
         self._tokens: list[tuple[int, int, str, int, str, float]] = []
-        self._kept: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
         self._baselines: list[tuple[Baseline, ...]] = []
         self._tops: list[tuple[TopTokens, ...]] = []
         self._length = 0
@@ -74,7 +73,6 @@ class Run:
         self._tokens.append(
             (step.position, step.token_id, step.text, step.next_token_id, step.next_text, step.seconds)
         )
-        self._kept.append((step.kept_ids, step.kept_positions))
         self._baselines.append(step.baselines)
         self._tops.append(tuple(v.top for v in step.variants))
         for name, grown in self._series.items():
@@ -107,10 +105,6 @@ class Run:
     def token(self, step: int) -> tuple[int, int, str, int, str, float]:
         """(position, token id, text, next token id, next text, seconds) of a step."""
         return self._tokens[step]
-
-    def kept(self, step: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """(kept ids, kept positions) of a step; empty for runs that did not store them."""
-        return self._kept[step]
 
     def baseline(self, step: int, dtype: str) -> Baseline:
         return self._baselines[step][self.dtypes.index(dtype)]

@@ -108,8 +108,7 @@ def _dissect_layer(index: int, prefix: str, layer: nn.Module, architecture: Arch
         stored_scale=stored,
         scale=architecture.scale_offset + stored,
         epsilon=float(getattr(post, architecture.norm_epsilon)),
-        # Half of the range keeps w + dm clear of overflow for any w of the models' size.
-        delta_limit=finite - 2 * float(np.abs(stored).max()),
+        delta_limit=finite - float(np.abs(stored).max()),
         gate_norm=_frobenius(gate),
         up_norm=_frobenius(up),
         down_norm=_frobenius(down),

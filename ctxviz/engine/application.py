@@ -54,7 +54,11 @@ def written_update(
 def factored_update(
     inputs: torch.Tensor, output: torch.Tensor, left: torch.Tensor, right: torch.Tensor
 ) -> torch.Tensor:
-    """W z + left (right . z) for every token; factors float32, the sum rounded once to the dtype."""
+    """W z + left (right . z) for every token.
+
+    Factors and sum are float32 or better; W z comes rounded to the dtype from the stock layer, and the sum is
+    rounded to it again.
+    """
     wide = torch.promote_types(output.dtype, torch.float32)
     reach = inputs.to(wide) @ right.to(wide)
     return (output.to(wide) + reach[..., None] * left.to(wide)).to(output.dtype)
@@ -63,7 +67,7 @@ def factored_update(
 def factored_scale(
     hidden: torch.Tensor, output: torch.Tensor, delta: torch.Tensor, epsilon: float
 ) -> torch.Tensor:
-    """(m + dm) * h for every token, as the stock norm's output plus h * dm; rounded once to the dtype."""
+    """(m + dm) * h for every token: the stock norm's output plus h * dm, rounded to the dtype again."""
     wide = torch.promote_types(output.dtype, torch.float32)
     x = hidden.to(wide)
     h = x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + epsilon)

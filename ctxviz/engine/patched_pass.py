@@ -161,7 +161,6 @@ class _LayerPass:
         self, module: Any, inputs: torch.Tensor, output: torch.Tensor, metric: str, norm: float, name: str
     ) -> torch.Tensor | None:
         if self.right is None:
-            self.ledger.note("solver_case", self.part.index, NO_INPUT)
             return None
         left = rank_one.project(module.weight, self.delta_z)
         self._keep_rank_one(metric, norm, name, left, self.right)
@@ -180,10 +179,10 @@ class _LayerPass:
         radius_sq, rho = rms_target.radius_sq(h_down, self.part.epsilon)
         self.goal = self.delta_v + self.part.scale * normalise(h_down, self.part.epsilon)
         if rule == "direct":
-            self.ledger.note("solver_case", index, CLOSED_FORM)
+            self.ledger.note("solver_case", index, NO_INPUT if self.right is None else CLOSED_FORM)
             return None
         right = rank_one.right_factor(hidden)
-        if right is None or radius_sq == 0 or not np.isfinite(self.goal).all():
+        if self.right is None or right is None or radius_sq == 0 or not np.isfinite(self.goal).all():
             self.ledger.note("solver_case", index, NO_INPUT)
             return None
         target = _solve(self.variant, self.part.scale, self.goal, radius_sq)

@@ -87,22 +87,8 @@ def _check_fold(fold: Fold, ids: tuple[int, ...], bos_id: int | None) -> None:
             f"The fold {fold} reaches past the prompt, whose {len(ids)} tokens have positions "
             f"0 to {len(ids) - 1}."
         )
-    if not folded_positions(fold, len(ids)):
+    if not fold.folded(len(ids)):
         raise SettingsError(
             f"The fold {fold} folds nothing, since the last token is always kept; "
             "choose a range that begins earlier."
         )
-
-
-def folded_positions(fold: Fold, length: int) -> range:
-    """Positions folded when the query token is the last of ``length`` tokens; the query itself never is."""
-    query = length - 1
-    if fold.kind == "span":
-        return range(fold.start, min(fold.end, query))
-    return range(1 if fold.kind == "all-but-bos" else 0, query)
-
-
-def kept_positions(fold: Fold, length: int) -> tuple[int, ...]:
-    """Positions left in the input of the patched pass, the query token last."""
-    folded = folded_positions(fold, length)
-    return tuple(range(folded.start)) + tuple(range(max(folded.stop, folded.start), length))

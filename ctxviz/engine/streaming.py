@@ -10,15 +10,13 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-import torch
-
 from ctxviz.engine.anatomy import anatomy_of
 from ctxviz.engine.application import Scratch
 from ctxviz.engine.context_pass import ContextPass, ContextState
 from ctxviz.engine.patched_pass import patched_pass
-from ctxviz.engine.prompt import kept_positions, prepare
+from ctxviz.engine.prompt import prepare
 from ctxviz.engine.references import Unpatched, floor_is_due, noise_floor
-from ctxviz.errors import OutOfMemoryError, PrecisionError
+from ctxviz.errors import OutOfMemoryError, PrecisionError, is_out_of_memory
 from ctxviz.numerics import distances
 from ctxviz.numerics.distances import Distribution
 from ctxviz.records import Baseline, Reference, RunSettings, Step, TopTokens, Variant, VariantStep
@@ -63,6 +61,7 @@ class Stream:
         self._index = 0
         self._baselines: dict[str, Distribution] = {}
         self._measured: set[str] = set()
+        self._floor_seconds = 0.0
 
     def __iter__(self) -> Iterator[Step | Reference]:
         return self
@@ -70,7 +69,9 @@ class Stream:
     def __next__(self) -> Step | Reference:
         try:
             return self._next()
-        except (MemoryError, torch.OutOfMemoryError):
+        except Exception as error:
+            if not is_out_of_memory(error) or isinstance(error, OutOfMemoryError):
+                raise
             raise OutOfMemoryError(
                 "Memory ran out during the run; the tokens made so far are kept, "
                 "so choose fewer dtypes, a shorter prompt or a smaller model and generate again."
@@ -106,7 +107,9 @@ class Stream:
         return bool(self._ready)
 
     def _measure_floor(self, step: int, dtype: str, history: list[int]) -> None:
+        started = time.perf_counter()
         floor = noise_floor(self._anatomies[dtype], step, dtype, history, self._baselines[dtype])
+        self._floor_seconds += time.perf_counter() - started
         if floor.noise_floor_linf is not None:
             self._floors[dtype] = floor.noise_floor_linf
         self._measured.add(dtype)
@@ -123,12 +126,12 @@ class Stream:
         return floor is not None and margin < floor
 
     def _step(self) -> Step:
-        started = time.perf_counter()
+        started, self._floor_seconds = time.perf_counter(), 0.0
         if self._index == 0:
             for context_pass in self._passes.values():
                 context_pass.prefill(self._ids[:-1])
         position, query = len(self._ids) - 1, self._ids[-1]
-        positions = kept_positions(self._settings.fold, len(self._ids))
+        positions = self._settings.fold.kept(len(self._ids))
         kept_ids = tuple(self._ids[p] for p in positions)
         baselines: list[Baseline] = []
         variants: list[VariantStep] = []
@@ -153,7 +156,7 @@ class Stream:
             next_text=self._model.piece(next_id),
             baselines=tuple(baselines),
             variants=tuple(variants),
-            seconds=time.perf_counter() - started,
+            seconds=time.perf_counter() - started - self._floor_seconds,
             kept_ids=kept_ids,
             kept_positions=positions,
         )
@@ -186,6 +189,8 @@ class Stream:
         )
         distribution = Distribution(patched.logits)
         gap = distances.compare(baseline, distribution)
+        top = self._top(distribution)
+        seconds = time.perf_counter() - started
         return VariantStep(
             variant=variant,
             match=gap.match,
@@ -194,8 +199,8 @@ class Stream:
             logit_linf=_or_nan(gap.linf),
             kl=_or_nan(gap.kl),
             rank=-1 if gap.rank is None else gap.rank,
-            top=self._top(distribution),
-            seconds=time.perf_counter() - started,
+            top=top,
+            seconds=seconds,
             layers=patched.layers,
             vectors=patched.vectors,
             patches=patched.patches,

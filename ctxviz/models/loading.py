@@ -11,7 +11,7 @@ from typing import Any, Final
 import torch
 
 from ctxviz import __version__
-from ctxviz.errors import CtxvizError, MemoryRefusedError, ModelError, SettingsError
+from ctxviz.errors import CtxvizError, MemoryRefusedError, ModelError, SettingsError, is_out_of_memory
 from ctxviz.models import devices, memory
 from ctxviz.models.architectures import Architecture, for_config
 from ctxviz.models.folders import FolderFacts, inspect, read_json
@@ -235,8 +235,7 @@ def _explained(name: str) -> Iterator[None]:
     except CtxvizError:
         raise
     except Exception as error:
-        # On the CPU torch says so in a RuntimeError.
-        if isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "can't allocate memory" in str(error):
+        if is_out_of_memory(error):
             raise MemoryRefusedError(
                 "There is not enough memory to load the model; choose a smaller dtype or model, "
                 "or close other programs."

@@ -115,6 +115,4 @@ def _step(
         baselines=said.baselines,
         variants=variants,
         seconds=said.seconds,
-        kept_ids=said.kept_ids,
-        kept_positions=said.kept_positions,
     )

@@ -29,8 +29,6 @@ class StepText:
     next_token_id: int
     next_text: str
     seconds: float
-    kept_ids: tuple[int, ...]
-    kept_positions: tuple[int, ...]
     baselines: tuple[Baseline, ...]
     tops: tuple[TopTokens, ...]
 
@@ -66,7 +64,6 @@ def write(run: Run, steps: int) -> bytes:
 
 def _write_step(run: Run, k: int) -> dict[str, Any]:
     position, token_id, text, next_token_id, next_text, seconds = run.token(k)
-    kept_ids, kept_positions = run.kept(k)
     return {
         "position": position,
         "token_id": token_id,
@@ -74,8 +71,6 @@ def _write_step(run: Run, k: int) -> dict[str, Any]:
         "next_token_id": next_token_id,
         "next_text": next_text,
         "seconds": _number(seconds),
-        "kept_ids": list(kept_ids),
-        "kept_positions": list(kept_positions),
         "baselines": [_write_baseline(run.baseline(k, dtype)) for dtype in run.dtypes],
         "tops": [_write_top(run.top(k, i)) for i in range(len(run.variants))],
     }
@@ -204,9 +199,6 @@ def _read_step(fields: Fields, settings: RunSettings) -> StepText:
     tops = tuple(_read_top(top) for top in fields.children("tops"))
     if tuple(b.dtype for b in baselines) != settings.ordered_dtypes or len(tops) != len(settings.variants):
         raise broken("a step has other variants than its settings ask for")
-    kept_ids, kept_positions = fields.integers("kept_ids"), fields.integers("kept_positions")
-    if len(kept_ids) != len(kept_positions):
-        raise broken("a step keeps other numbers of tokens and of positions")
     return StepText(
         position=fields.integer("position", 0, BIG),
         token_id=fields.integer("token_id", 0, BIG),
@@ -214,8 +206,6 @@ def _read_step(fields: Fields, settings: RunSettings) -> StepText:
         next_token_id=fields.integer("next_token_id", 0, BIG),
         next_text=fields.text("next_text"),
         seconds=fields.number("seconds"),
-        kept_ids=kept_ids,
-        kept_positions=kept_positions,
         baselines=baselines,
         tops=tops,
     )

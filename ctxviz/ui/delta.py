@@ -1,4 +1,4 @@
-"""What is new in a view, as plain JSON values: the cost per token does not grow with the tokens before it.
+"""What is new in a view, as plain JSON values; what is sent per token does not grow with those before it.
 
 A browser says how many tokens and references it has, and of which run (``epoch``). It is sent the rest, and
 one column per new token of the heat map that it shows. Numbers are finite or None.
@@ -123,7 +123,7 @@ def describe(run: Run) -> dict[str, Any]:
 def _prompt(run: Run) -> dict[str, Any]:
     """Readable prompt tokens with 1 where folded; of a long prompt, both ends and how many lie between."""
     texts = run.context.token_texts
-    kept = _kept(run)
+    kept = frozenset(run.context.fold.kept(len(texts)))
     shown = list(range(len(texts)))
     if len(shown) > 2 * PROMPT_ENDS:
         shown = [*shown[:PROMPT_ENDS], *shown[-PROMPT_ENDS:]]
@@ -133,20 +133,6 @@ def _prompt(run: Run) -> dict[str, Any]:
         "folded": sum(i not in kept for i in range(len(texts))),
         "length": len(texts),
     }
-
-
-def _kept(run: Run) -> frozenset[int]:
-    """Prompt positions that stay in the patched model's input."""
-    length = len(run.context.token_ids)
-    if len(run) and run.kept(0)[1]:
-        return frozenset(run.kept(0)[1])
-    fold = run.context.fold
-    last = {length - 1}
-    if fold.kind == "all":
-        return frozenset(last)
-    if fold.kind == "all-but-bos":
-        return frozenset(last | {0})
-    return frozenset(range(length)) - frozenset(range(fold.start, fold.end)) | last
 
 
 def _tokens(run: Run, start: int, end: int) -> list[list[Any]]:
@@ -164,8 +150,13 @@ def _variant(run: Run, k: int, start: int, end: int) -> list[list[Any]]:
     entries = []
     for i in range(end - start):
         entry = [_MATCH * match[i] + _TIE * tie[i], _number(tvd[i]), _number(gap[i]), _number(ratio[i])]
-        entries.append(entry if match[i] else [*entry, readable(run.top(start + i, k).texts[0])])
+        entries.append(entry if match[i] else [*entry, readable(said(run, start + i, k))])
     return entries
+
+
+def said(run: Run, step: int, variant: int) -> str:
+    """The patched model's token; a model that overflowed has none."""
+    return next(iter(run.top(step, variant).texts), "no token")
 
 
 def patch_ratio(run: Run, variant: int, start: int, end: int) -> NDArray[np.float64]:

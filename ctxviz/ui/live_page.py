@@ -18,6 +18,8 @@ from ctxviz.ui.worker import worker
 WARM_DELAY_SECONDS: Final = 3.0
 """The first page is on screen by then; importing torch would have held it up."""
 WATCH_SECONDS: Final = 1.0
+SETTLE_SECONDS: Final = 1.0
+"""The inspector comes so much later in a new tab: its libraries would hold up the live view."""
 _RECORDED_MISSING: Final = (
     "Nothing to show yet: the recorded run is missing from assets. Type a prompt and press Generate."
 )
@@ -36,7 +38,10 @@ def draw() -> None:
     for k, notice in enumerate(session.notices):
         messages.tell("error", notice, f"notice{k}")
     _draw_run(session)
-    inspector.draw(session)
+    if session.settled:
+        inspector.draw(session)
+    else:
+        _settle(session)
     library.draw(session)
     _write_link(controls.chosen(session.focus))
     tab.remember(session.view.id, keep=not session.recorded, resume=_resume)
@@ -148,6 +153,14 @@ def _watch(view: View, shown: str) -> None:
     views().get(view.id)
     if view.state != shown:
         st.rerun()
+
+
+@st.fragment(run_every=SETTLE_SECONDS)
+def _settle(session: Session) -> None:
+    """Run the page again, once, when the live view has had time to be drawn."""
+    if session.settled:
+        st.rerun()
+    session.settled = True
 
 
 def _write_link(link: Link) -> None:

@@ -27,6 +27,8 @@ class Session:
 
     view: View
     recorded: bool = True
+    settled: bool = False
+    """Whether the page was drawn before."""
     earlier: list[tuple[View, bool]] = default(default_factory=list)
     notices: list[str] = default(default_factory=list)
     """Sentences about what was last asked for; shown until something else is."""

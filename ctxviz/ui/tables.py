@@ -23,7 +23,7 @@ def tokens_csv(run: Run) -> str:
         "step": [step for step in range(n) for _ in variants],
         "with context": [said[step] for step in range(n) for _ in variants],
         "variant": [run.variants[k].label for _ in range(n) for k in variants],
-        "patched": [run.top(step, k).texts[0] for step in range(n) for k in variants],
+        "patched": [delta.said(run, step, k) for step in range(n) for k in variants],
     }
     for name, kind in (("match", bool), ("tie", bool), ("tvd", float)):
         table[name] = [kind(run.series(name, k)[step]) for step in range(n) for k in variants]

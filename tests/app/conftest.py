@@ -51,7 +51,8 @@ class Page:
         self.at = AppTest.from_file(str(MAIN), default_timeout=PATIENCE)
         for name, value in query.items():
             self.at.query_params[name.replace("_", "-")] = value
-        self.run()
+        # A new tab draws the inspector a moment later.
+        self.run().run()
 
     def run(self) -> Page:
         self.at.run()

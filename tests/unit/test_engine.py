@@ -11,7 +11,6 @@ import pytest
 import torch
 
 from ctxviz.engine import stream
-from ctxviz.engine.prompt import folded_positions, kept_positions
 from ctxviz.errors import CtxvizError, OutOfMemoryError, PrecisionError, PromptError, SettingsError
 from ctxviz.models import LoadedModel, load_model
 from ctxviz.numerics import distances
@@ -195,8 +194,8 @@ def test_folds_that_are_not_understood(text: str) -> None:
 )
 def test_kept_positions(fold: str, kept: tuple[int, ...]) -> None:
     parsed = Fold.parse(fold)
-    assert kept_positions(parsed, 7) == kept
-    assert sorted({*kept, *folded_positions(parsed, 7)}) == list(range(7))
+    assert parsed.kept(7) == kept
+    assert sorted({*kept, *parsed.folded(7)}) == list(range(7))
 
 
 def test_a_tie_is_a_mismatch_inside_the_floor_of_its_own_step(

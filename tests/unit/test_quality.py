@@ -65,3 +65,10 @@ def test_requirements_are_pinned_exactly(name: str) -> None:
     lines = [line for line in (ROOT / name).read_text(encoding="utf-8").splitlines() if line.strip()]
     loose = [line for line in lines if not re.fullmatch(r"-r requirements\.txt|[\w.\[\]-]+==[\w.]+", line)]
     assert loose == []
+
+
+def test_local_links_of_the_documents_resolve() -> None:
+    for name in ("README.md", "ARCHITECTURE.md", "CHANGELOG.md"):
+        text = (ROOT / name).read_text(encoding="utf-8")
+        targets = [t for t in re.findall(r"\]\(([^)\s#]+)", text) if "://" not in t]
+        assert [t for t in targets if not (ROOT / t).exists()] == [], name

@@ -87,7 +87,6 @@ BAD_DESCRIPTIONS: dict[str, tuple[Callable[[dict[str, Any]], None], str]] = {
     "a top less": (lambda r: r["steps"][0]["tops"].pop(), "variants"),
     "columns of a top": (lambda r: r["steps"][0]["tops"][0]["ids"].pop(), "different lengths"),
     "probability of 2": (put("steps", 0, "tops", 0, "probabilities", 0, value=2), "probability"),
-    "kept": (put("steps", 0, "kept_ids", value=[1, 2, 3]), "keeps"),
     "margin as text": (put("steps", 0, "baselines", 0, "margin", value="1"), "margin"),
     "seconds beyond floats": (put("steps", 0, "seconds", value=10**400), "seconds"),
     "dtype of a baseline": (put("steps", 0, "baselines", 0, "dtype", value="float64"), "variants"),

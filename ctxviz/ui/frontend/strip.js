@@ -78,7 +78,8 @@ export class TokenStrip {
 
 function makeChip(source, step) {
   const [text, , ...variants] = source.tokens[step];
-  const worst = variants.reduce((most, [, tvd]) => Math.max(most, tvd ?? 0), 0);
+  // A model that overflowed has no distribution to compare: it is drawn as the farthest apart.
+  const worst = variants.reduce((most, [, tvd]) => Math.max(most, tvd ?? 1), 0);
   const shade = SHADES.findIndex(([limit]) => worst < limit);
   const others = [...new Set(variants.map((variant) => variant[4]).filter((other) => other !== undefined))];
   const differs = variants.some(([flags]) => !(flags & 3));
@@ -109,7 +110,7 @@ function sayChip(source, step) {
     const how = flags & 2 ? "said (a tie inside the noise floor)" : "said";
     return [`${names[k]} ${how} “${other}”, TVD ${sci(tvd)}`];
   });
-  const worst = variants.reduce((most, [, tvd]) => Math.max(most, tvd ?? 0), 0);
+  const worst = variants.some(([, tvd]) => tvd === null) ? null : Math.max(...variants.map(([, tvd]) => tvd));
   const rest = told.length ? told.join("; ") : `every patched model said the same; largest TVD ${sci(worst)}`;
   return `token ${step} “${text}”: ${rest}`;
 }
