@@ -368,3 +368,4 @@ class Reference:
     noise_floor_tvd: float | None = None
     """Baseline (cached step) against a full recompute without a cache, same dtype."""
     noise_floor_linf: float | None = None
+    unpatched_linf: float | None = None

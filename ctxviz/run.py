@@ -31,7 +31,7 @@ from ctxviz.records import (
 
 SCHEMA_VERSION: Final = 1
 STEP_METRICS: Final = ("match", "tie", "tvd", "logit_linf", "kl", "rank", "seconds")
-REFERENCE_METRICS: Final = ("unpatched_tvd", "noise_floor_tvd", "noise_floor_linf")
+REFERENCE_METRICS: Final = ("unpatched_tvd", "noise_floor_tvd", "noise_floor_linf", "unpatched_linf")
 
 
 class Run:

@@ -85,11 +85,11 @@ class Unpatched:
         inputs = kept_inputs([item.ids for item in group], [item.positions for item in group], device)
         with anatomy.lock:
             output = anatomy.model(**inputs, logits_to_keep=1)
-        return [
-            Reference(
-                item.step,
-                dtype,
-                unpatched_tvd=distances.compare(item.baselines[dtype], Distribution(row)).tvd,
-            )
+        gaps = [
+            distances.compare(item.baselines[dtype], Distribution(row))
             for item, row in zip(group, output.logits[:, -1], strict=True)
+        ]
+        return [
+            Reference(item.step, dtype, unpatched_tvd=gap.tvd, unpatched_linf=gap.linf)
+            for item, gap in zip(group, gaps, strict=True)
         ]

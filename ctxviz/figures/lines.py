@@ -44,7 +44,7 @@ _LOGIT_GAP = _Chart(
     "logit_linf",
     _metric("logit_linf"),
     "noise_floor_linf",
-    None,
+    "unpatched_linf",
 )
 _TVD = _Chart(
     "Total-variation distance",

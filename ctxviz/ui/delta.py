@@ -165,7 +165,7 @@ def patch_ratio(run: Run, variant: int, start: int, end: int) -> NDArray[np.floa
 
 
 def _reference(run: Run, step: int, dtype: int) -> list[Any]:
-    """[step, dtype index, unpatched TVD, noise floor as TVD, noise floor as logit gap]."""
+    """[step, dtype index, and what run.REFERENCE_METRICS names, in that order]."""
     measured = (run.reference(name, run.dtypes[dtype])[step] for name in REFERENCE_METRICS)
     return [step, dtype, *map(_number, measured)]
 

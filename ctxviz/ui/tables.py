@@ -11,7 +11,7 @@ from ctxviz.ui import delta
 CHARTS: Final = ("field", "tokens", "tvd", "logit_linf", "patch_ratio")
 _REFERENCES: Final = {
     "tvd": ("noise_floor_tvd", "unpatched_tvd"),
-    "logit_linf": ("noise_floor_linf",),
+    "logit_linf": ("noise_floor_linf", "unpatched_linf"),
 }
 
 

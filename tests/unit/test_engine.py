@@ -80,6 +80,7 @@ def test_references_come_for_every_step_and_are_what_they_say(model: LoadedModel
     stock, layers = model.in_dtype("float32"), model.architecture.layers
     ids = [int(i) for i in model.tokenizer(PROMPT)["input_ids"]]
     unpatched = run.reference("unpatched_tvd", "float32")
+    gaps = run.reference("unpatched_linf", "float32")
     floors = run.reference("noise_floor_tvd", "float32")
     assert np.isfinite(unpatched).all()
     measured = [i for i in range(len(steps)) if i in (0, 1, 2, 4, 8)]
@@ -89,6 +90,7 @@ def test_references_come_for_every_step_and_are_what_they_say(model: LoadedModel
         _, baseline = with_context(stock, layers, history)
         _, bare = without_context(stock, layers, step.kept_ids, step.kept_positions)
         assert unpatched[step.index] == pytest.approx(tvd(bare, baseline), abs=1e-5)
+        assert gaps[step.index] == pytest.approx(float((bare - baseline).abs().max()), rel=1e-4)
 
 
 def test_the_metrics_are_those_of_the_written_model(model: LoadedModel) -> None:

@@ -29,6 +29,7 @@ export const CHARTS = [
     axis: "max |Δ logit|",
     caption: "The largest difference of one token's logit, with the context and patched without it.",
     noise: "gap",
+    unpatched: "unpatchedGap",
   },
   {
     key: "patch_ratio",

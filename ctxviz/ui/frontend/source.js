@@ -134,7 +134,7 @@ class Source {
     this.run = run;
     this.tokens = [];
     this.references = 0;
-    this.referred = (run?.dtypes ?? []).map(() => ({ unpatched: [], tvd: [], gap: [] }));
+    this.referred = (run?.dtypes ?? []).map(() => ({ unpatched: [], tvd: [], gap: [], unpatchedGap: [] }));
     this.verdict = null;
     this.arrivals = [];
     this.field = { metric: null, variant: 0, n: 0, codes: new Int16Array(0), version: 0 };
@@ -156,11 +156,12 @@ class Source {
     }
     if (answer.field)
       this.takeField({ ...answer.field, epoch: answer.epoch, from: answer.from, n: answer.n });
-    for (const [step, dtype, unpatched, tvd, gap] of answer.referred ?? []) {
+    for (const [step, dtype, unpatched, tvd, gap, unpatchedGap] of answer.referred ?? []) {
       const lists = this.referred[dtype];
       if (unpatched !== null) lists.unpatched[step] = unpatched;
       if (tvd !== null) lists.tvd[step] = tvd;
       if (gap !== null) lists.gap[step] = gap;
+      if (unpatchedGap !== null) lists.unpatchedGap[step] = unpatchedGap;
     }
     this.references = answer.references;
     this.verdict = answer.verdict ?? this.verdict;
