@@ -133,6 +133,11 @@ class Run:
         return self._vectors.get((step, variant))
 
     @property
+    def vector_bytes(self) -> int:
+        """Bytes held in vectors."""
+        return self._vector_bytes
+
+    @property
     def nbytes(self) -> int:
         """Bytes held in arrays, the vectors apart."""
         groups = (self._series, self._references, self._fields)

@@ -1,4 +1,4 @@
-"""The two browser components: the live view, which pulls what is new, and a figure with its downloads.
+"""The browser components: the live view, which pulls what is new, a figure with its downloads, a sentence.
 
 Their code is served by :mod:`ctxviz.ui.routes`. Streamlit sends a component's inline code again with every
 message, so what it carries is a bootstrap that passes on what it was given.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from streamlit.components.v2 import component
 
@@ -74,6 +74,7 @@ def _bootstrap(module: str) -> str:
 
 _live = component("ctxviz.live", js=_bootstrap("live.js"))
 _figure = component("ctxviz.figure", js=_bootstrap("figure.js"), isolate_styles=False)
+_sentence = component("ctxviz.sentence", js=_bootstrap("sentence.js"), isolate_styles=False)
 
 
 def live(view_id: str, *, key: str = "live", focus: Focus | None = None) -> Event:
@@ -119,6 +120,11 @@ def figure(card: FigureCard, *, key: str, name: str = "ctxviz-figure") -> Clicke
     if not isinstance(point, Mapping):
         return None
     return Clicked(_index(point.get("trace"), MANY), _index(point.get("point"), MANY), point.get("data"))
+
+
+def sentence(kind: Literal["h2", "h3", "alert"], text: str, *, key: str) -> None:
+    """A heading, or a sentence that a screen reader is told at once; never read as Markdown or HTML."""
+    _sentence(key=key, data={"kind": kind, "text": text})
 
 
 def _picked(value: Any, steps: int, layers: int, variants: int) -> Picked | None:

@@ -15,6 +15,7 @@ from ctxviz.ui.components import Focus
 from ctxviz.ui.memory_line import memory_line
 from ctxviz.ui.presets import PRESETS
 from ctxviz.ui.url_state import MAX_TOKENS, Link, fits_in_link
+from ctxviz.ui.worker import worker
 
 OTHER: Final = "other"
 _RULES: Final = {
@@ -109,7 +110,7 @@ def draw_model() -> None:
         )
     if not chosen_model():
         return
-    usable, sentence = memory_line(chosen_model(), st.session_state.dtypes)
+    usable, sentence = memory_line(chosen_model(), st.session_state.dtypes, worker().loaded(chosen_model()))
     if usable:
         messages.hint(sentence, "memory")
     else:
@@ -153,8 +154,11 @@ def draw_rules() -> None:
     )
 
 
-def draw_fold(tokens: tuple[str, ...] | None, ask: Callable[[], None]) -> None:
-    """What is folded into weights. ``tokens`` are the prompt's own, if known; ``ask`` asks for them."""
+def draw_fold(tokens: tuple[str, ...] | None, ask: Callable[[], None]) -> str | None:
+    """What is folded into weights. ``tokens`` are the prompt's own, if known; ``ask`` asks for them.
+
+    Returns a sentence where the span had to be made smaller.
+    """
     state = st.session_state
     st.selectbox(
         "Fold into weights",
@@ -164,14 +168,15 @@ def draw_fold(tokens: tuple[str, ...] | None, ask: Callable[[], None]) -> None:
         persist_state="session",
     )
     if state.fold != "span":
-        return
+        return None
     if tokens is None:
         messages.hint(f"Tokens {state.fold_start} to {state.fold_last}; show the tokens to pick.", "span")
         st.button("Show the prompt's tokens", key="show_tokens", on_click=ask)
-        return
+        return None
     # The query token, the last one, is always kept.
     positions = list(range(max(1, len(tokens) - 1)))
-    state.fold_start, state.fold_last = (min(p, positions[-1]) for p in (state.fold_start, state.fold_last))
+    asked, last = (state.fold_start, state.fold_last), positions[-1]
+    state.fold_start, state.fold_last = (min(p, last) for p in asked)
     for label, key in (("From token", "fold_start"), ("Up to token", "fold_last")):
         st.selectbox(
             label,
@@ -180,15 +185,22 @@ def draw_fold(tokens: tuple[str, ...] | None, ask: Callable[[], None]) -> None:
             key=key,
             persist_state="session",
         )
+    if max(asked) <= last:
+        return None
+    return (
+        f"The span {asked[0]} to {asked[1]} reaches past the prompt's last token that can be folded, {last}; "
+        f"it is now {state.fold_start} to {state.fold_last}."
+    )
 
 
-def draw_numbers() -> None:
-    """First patched layer, and how many tokens."""
+def draw_numbers() -> str | None:
+    """First patched layer, and how many tokens. Returns a sentence where the layer had to be another."""
     entry = CATALOGUE.get(chosen_model())
     last = entry.n_layers - 1 if entry else None
     left, right = st.columns(2)
+    asked = st.session_state.first_layer
     if last is not None:
-        st.session_state.first_layer = min(st.session_state.first_layer, last)
+        st.session_state.first_layer = min(asked, last)
     left.number_input(
         "First layer",
         min_value=0,
@@ -201,6 +213,9 @@ def draw_numbers() -> None:
     right.number_input(
         "Tokens", min_value=1, max_value=MAX_TOKENS, step=1, key="tokens", persist_state="session"
     )
+    if last is None or asked <= last:
+        return None
+    return f"The model has no layer {asked}; the first patched layer is now its last one, {last}."
 
 
 def draw_prompt() -> None:

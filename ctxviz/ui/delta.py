@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from ctxviz.figures.heatmap import METRICS
 from ctxviz.figures.palette import as_json
 from ctxviz.figures.text import readable
-from ctxviz.figures.words import verdict
+from ctxviz.figures.words import alarms, verdict
 from ctxviz.run import REFERENCE_METRICS, Run
-from ctxviz.ui.views import View
+from ctxviz.ui.views import ACTIVE, View
 
 CODES_PER_DECADE: Final = 700
 """float32 spans 10^-45 to 10^38.6, which fits int16; the rounding is 0.17 %."""
@@ -27,6 +27,10 @@ MISSING: Final = -32768
 ZERO: Final = -32767
 INFINITE: Final = 32767
 
+ALARMS_EVERY: Final = 8
+"""Alarms are sent with every so many tokens while a run grows."""
+ALARMS_AT_WORK: Final = 5
+"""So many of them, and how many more there are; all of them once it stands still."""
 PROMPT_ENDS: Final = 150
 """Of a longer prompt, this many tokens at each end are sent."""
 _MATCH, _TIE = 1, 2
@@ -65,7 +69,7 @@ def delta(view: View, held: Held, metric: str, variant: int) -> dict[str, Any]:
     variant = variant if variant < len(run.variants) else 0
     answer |= {"n": n, "from": start, "references": len(log)}
     if stale or (start == 0 and n):
-        answer["run"] = describe(run)
+        answer["run"] = describe(run) | {"notes": list(now.notes)}
     if n > start:
         answer["tokens"] = _tokens(run, start, n)
         codes = _codes(run, metric, variant, start, n)
@@ -74,6 +78,9 @@ def delta(view: View, held: Held, metric: str, variant: int) -> dict[str, Any]:
         answer["referred"] = [_reference(run, *entry) for entry in dict.fromkeys(log[references:])]
     if n and (n > start or references < len(log)):
         answer["verdict"] = _verdict(run)
+    at_work = now.state in ACTIVE
+    if not at_work or n // ALARMS_EVERY > start // ALARMS_EVERY or 0 == start < n:
+        answer["alarms"] = _alarms(run, ALARMS_AT_WORK if at_work else None)
     return answer
 
 
@@ -178,6 +185,13 @@ def _codes(run: Run, metric: str, variant: int, start: int, end: int) -> str:
 def _verdict(run: Run) -> list[str]:
     said = verdict(run)
     return [said.headline, said.detail, said.emphasis]
+
+
+def _alarms(run: Run, limit: int | None) -> dict[str, Any]:
+    """``list`` holds [kind, sentence, step, layer, variant] each, worst first; ``count`` counts all."""
+    found = alarms(run)
+    rows = [[a.kind, a.sentence, a.step, a.layer, a.variant] for a in found[:limit]]
+    return {"count": len(found), "list": rows}
 
 
 def _number(value: float | None) -> float | None:

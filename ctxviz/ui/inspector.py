@@ -9,13 +9,15 @@ import streamlit as st
 
 from ctxviz.figures.coordinates import Coordinate, coordinates, worst_table
 from ctxviz.figures.palette import label
-from ctxviz.figures.text import readable
+from ctxviz.figures.text import counted, readable, sci
 from ctxviz.figures.tops import tops
+from ctxviz.records import SOLVER_CASES
 from ctxviz.run import Run
 from ctxviz.ui import components, messages
 from ctxviz.ui.components import Focus
 from ctxviz.ui.session import Session
 
+_COUNTED = ("dead", "uncontrolled", "swallowed", "h_small", "multiplier", "solver_case")
 _COLUMNS = {
     "j": st.column_config.NumberColumn("j", help="Coordinate of the residual stream", width="small"),
     "h": st.column_config.NumberColumn("h", format="%.2e", help="The denominator"),
@@ -72,16 +74,10 @@ def _draw_choice(session: Session, run: Run, focus: Focus) -> int:
     state.inspect_step, state.inspect_layer, state.inspect_variant = focus.step, focus.layer, focus.variant
 
     def follow() -> None:
-        session.focus = replace(
-            session.focus,
-            step=int(state.inspect_step),
-            layer=int(state.inspect_layer),
-            variant=int(state.inspect_variant),
-        )
+        session.pick(int(state.inspect_step), int(state.inspect_layer), int(state.inspect_variant))
 
-    with st.container(key="inspector-head"):
-        token = readable(run.token(focus.step or 0)[4])
-        st.text(f"Behind token {focus.step}, “{token}”, in layer {focus.layer}")
+    token = readable(run.token(focus.step or 0)[4])
+    messages.heading(2, f"Behind token {focus.step}, “{token}”, in layer {focus.layer}", "inspector-head")
     with st.container(key="inspector-choice"):
         step, layer, variant = st.columns([1, 1, 2])
     step.number_input("Token", 0, len(run) - 1, key="inspect_step", on_change=follow)
@@ -93,20 +89,17 @@ def _draw_choice(session: Session, run: Run, focus: Focus) -> int:
 
 
 def _draw_layer(run: Run, step: int, layer: int, variant: int) -> None:
+    messages.hint(counts(run, step, layer, variant), "counts")
     vectors = run.vectors(step, variant)
     if vectors is None:
-        messages.hint(
-            "This token's coordinates were not kept: the room for them was full, or they were not saved.",
-            "vectors",
-        )
+        messages.hint(_missing(run), "vectors")
         return
     with st.container(key="inspector-layer"):
         left, right = st.columns([6, 5], gap="medium")
     with left:
         components.figure(coordinates(run, step, layer, variant), key="coordinates", name="coordinates")
     with right:
-        with st.container(key="worst-head"):
-            st.text("The ten largest changes")
+        messages.heading(3, "The ten largest changes", "worst-head")
         worst = worst_table(vectors, layer)
         st.dataframe(
             {name: [_cell(row, name) for row in worst] for name in _COLUMNS},
@@ -115,6 +108,35 @@ def _draw_layer(run: Run, step: int, layer: int, variant: int) -> None:
             alt=_alt(worst),
             key="worst",
         )
+
+
+def counts(run: Run, step: int, layer: int, variant: int) -> str:
+    """What was counted in one layer for one token, in a line."""
+    number = {name: run.field(name, variant)[layer, step] for name in _COUNTED}
+    if number["dead"] < 0:
+        return "This layer was not patched."
+    case = SOLVER_CASES[int(number["solver_case"])]
+    solved = case if np.isnan(number["multiplier"]) else f"λ = {sci(float(number['multiplier']))}, {case}"
+    return (
+        f"{counted(int(number['dead']), 'dead coordinate')}, {int(number['uncontrolled'])} uncontrolled, "
+        f"{_swallowed(int(number['swallowed']))}, "
+        f"{int(number['h_small'])} with |h| below {run.settings.small_h:g}; solver: {solved}."
+    )
+
+
+def _swallowed(count: int) -> str:
+    return "swallowed ones not counted" if count < 0 else f"{count} swallowed by rounding"
+
+
+def _missing(run: Run) -> str:
+    """Why a token has no coordinates."""
+    if run.forgotten_vectors:
+        room = run.settings.vector_budget / 2**20
+        return (
+            f"This token's coordinates were dropped: a run keeps {room:.3g} MiB of them, and later tokens "
+            f"needed the room ({run.forgotten_vectors} tables of coordinates were dropped so far)."
+        )
+    return "This token's coordinates were not kept or not saved."
 
 
 def _cell(row: Coordinate, name: str) -> float | str:

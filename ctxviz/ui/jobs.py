@@ -80,6 +80,11 @@ class TokenRequest:
         return Job(self.view, self.reference, ("float32",), lambda model: Listing(self, model))
 
 
+def notes_of(model: LoadedModel, dtypes: tuple[str, ...]) -> tuple[str, ...]:
+    """What a reader should know of a model, as far as it concerns these dtypes."""
+    return tuple(w for w in model.warnings if "float16" in dtypes or not w.startswith("float16"))
+
+
 def run_job(view: View, reference: str, prompt: str, settings: RunSettings, tokens: int | None = None) -> Job:
     """A job that makes a run and shows it in ``view``; ``tokens`` as in :class:`Job`."""
 
@@ -88,7 +93,7 @@ def run_job(view: View, reference: str, prompt: str, settings: RunSettings, toke
 
         engine = stream(model, prompt, settings)
         run = Run(model.identity, engine.context, settings)
-        view.show(run, "running")
+        view.show(run, "running", notes_of(model, settings.dtypes))
         return Measurement(engine, run)
 
     return Job(view, reference, settings.ordered_dtypes, begin, tokens, wish=(reference, prompt, settings))

@@ -9,7 +9,7 @@ import streamlit as st
 
 from ctxviz.errors import CtxvizError
 from ctxviz.run import Run
-from ctxviz.ui import components, controls, inspector, library, messages, tab
+from ctxviz.ui import components, controls, inspector, large, library, messages, tab
 from ctxviz.ui.session import Session
 from ctxviz.ui.url_state import Link, fits_in_link, from_query, to_query
 from ctxviz.ui.views import ACTIVE, View, views
@@ -31,6 +31,8 @@ def draw() -> None:
     session.leave_what_never_began()
     session.revive()
     view, state, under_way = session.view, session.view.state, worker().has(session.view.id)
+    # A job that was stopped is in the books until its token in progress is made.
+    changes = worker().holds(view.id) or state in ACTIVE
     with st.sidebar:
         _draw_settings(session)
     link = controls.chosen(session.focus)
@@ -43,9 +45,11 @@ def draw() -> None:
     else:
         _settle(session)
     library.draw(session)
-    _write_link(controls.chosen(session.focus))
+    if session.settled:
+        large.draw(session)
+    _write_link(session.described(controls.chosen(session.focus)))
     tab.remember(session.view.id, keep=not session.recorded, resume=_resume)
-    if under_way:
+    if changes:
         # The state the page was begun with: a change while it was drawn must not be missed.
         _watch(view, state)
     worker().warm(WARM_DELAY_SECONDS)
@@ -59,7 +63,7 @@ def _session() -> Session:
         link, problems = from_query(st.query_params.to_dict())
         controls.seed(link)
         session.notices.extend(problems)
-        session.focus = components.Focus(link.step, link.layer, link.variant, link.metric)
+        session.follow(link)
         state.session = session
     return state.session
 
@@ -90,12 +94,12 @@ def _draw_settings(session: Session) -> None:
     controls.draw_model()
     controls.draw_rules()
     model, prompt = controls.chosen_model(), st.session_state.get("prompt", "")
-    controls.draw_fold(
+    adjusted = controls.draw_fold(
         session.tokens_of(model, prompt),
         ask=_attempt(lambda link: session.ask_for_tokens(link.model, link.prompt)),
     )
     _draw_request(session)
-    controls.draw_numbers()
+    session.notices.extend(filter(None, (adjusted, controls.draw_numbers())))
 
 
 def _draw_request(session: Session) -> None:

@@ -6,14 +6,29 @@ from typing import Final, Literal
 
 import streamlit as st
 
+from ctxviz.ui import components
+
 Kind = Literal["note", "warning", "error"]
 _MARKS: Final = {"note": "i", "warning": "!", "error": "✕"}
 
 
 def tell(kind: Kind, sentence: str, key: str) -> None:
-    """One sentence in a quiet box; mark and edge tell its kind. ``key`` is unique in the page."""
+    """One sentence in a quiet box; mark and edge tell its kind. ``key`` is unique in the page.
+
+    A screen reader is told an error at once.
+    """
     with st.container(key=f"message-{kind}-{key}"):
-        st.text(f"{_MARKS[kind]}  {sentence}")
+        words = f"{_MARKS[kind]}  {sentence}"
+        if kind == "error":
+            components.sentence("alert", words, key=f"alert-{key}")
+        else:
+            st.text(words)
+
+
+def heading(level: Literal[2, 3], words: str, key: str) -> None:
+    """A heading of the page's outline."""
+    with st.container(key=key):
+        components.sentence("h2" if level == 2 else "h3", words, key=f"{key}-words")
 
 
 def hint(sentence: str, key: str) -> None:

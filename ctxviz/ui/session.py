@@ -11,12 +11,14 @@ from ctxviz.run import Run
 from ctxviz.ui.components import Event, Focus
 from ctxviz.ui.jobs import TokenRequest, run_job
 from ctxviz.ui.recorded import recorded_run
+from ctxviz.ui.routes import DEFAULT_METRIC
 from ctxviz.ui.url_state import Link
 from ctxviz.ui.views import View, views
 from ctxviz.ui.worker import Worker, worker
 
 MAX_PROMPT: Final = 20_000
 """Characters; more than any window of the models offered here is used for."""
+_ASIDE: Final = {"step": None, "layer": None, "variant": 0, "metric": DEFAULT_METRIC}
 KEPT_RUNS: Final = 8
 """Earlier runs of a tab that it can return to."""
 
@@ -36,11 +38,31 @@ class Session:
     field: tuple[str, int] | None = None
     """Metric and variant that the heat map showed last."""
     request: TokenRequest | None = None
+    link: Link | None = None
+    """What the address said to look at, until the reader looks at something else."""
 
     @classmethod
     def begin(cls) -> Session:
         """A tab that shows the recorded run, or an empty view where there is none."""
         return cls(_recorded_view(), recorded=True)
+
+    def follow(self, link: Link) -> None:
+        """Look at what a link says: at once in a run of its prompt, else when its run is made."""
+        run = self.view.run
+        self.link = link
+        of_its_prompt = run is not None and run.context.prompt == link.prompt
+        self.focus = _focus_of(link) if of_its_prompt else Focus(metric=link.metric)
+
+    def described(self, link: Link) -> Link:
+        """What the address is to say: the settings in ``link``, with what is or will be looked at."""
+        if self.link is None or not _same_run(self.link, link):
+            return link
+        return replace(link, step=self.link.step, layer=self.link.layer, variant=self.link.variant)
+
+    def pick(self, step: int, layer: int | None, variant: int) -> None:
+        """Look at a token, or a cell of the heat map."""
+        self.link = None
+        self.focus = replace(self.focus, step=step, layer=layer, variant=variant)
 
     def start(self, link: Link, tokens: int | None = None) -> None:
         """Make a new run and look at it; the one that is on screen is stopped and kept.
@@ -55,6 +77,8 @@ class Session:
         _worker().submit(run_job(view, link.model, link.prompt, settings, tokens))
         _worker().stop(self.view.id)
         self.look_at(view)
+        if self.link is not None and _same_run(self.link, link):
+            self.focus = replace(_focus_of(self.link), metric=self.focus.metric)
 
     def step(self, link: Link) -> None:
         """Exactly one more token, of the run that is under way or of a new one.
@@ -124,14 +148,20 @@ class Session:
             return False
         self.view, self.recorded = view, view.run is not None and view.run is recorded_run()
         self.notices.clear()
+        if self.link is not None:
+            self.focus = _focus_of(self.link)
         return True
 
     def notice(self, event: Event) -> None:
         """Follow what the reader clicked or chose in the live view."""
         if event.picked is not None:
             picked = event.picked
-            self.focus = Focus(picked.step, picked.layer, picked.variant, event.metric)
+            self.pick(picked.step, picked.layer, picked.variant)
+            self.focus = replace(self.focus, metric=event.metric)
         elif (event.metric, event.variant) != self.field:
+            changed = (event.metric, event.variant) != (self.focus.metric, self.focus.variant)
+            if changed and self.link is not None:
+                self.link = replace(self.link, metric=event.metric, variant=event.variant)
             self.focus = replace(self.focus, metric=event.metric, variant=event.variant)
         self.field = (event.metric, event.variant)
 
@@ -147,6 +177,8 @@ class Session:
         if self.view.run is None and self.view.state in ("failed", "stopped"):
             self.notices.append(self.view.message or "Stopped before the first token.")
             self.view, self.recorded = self.earlier.pop() if self.earlier else (_recorded_view(), True)
+            if self.link is not None:
+                self.follow(replace(self.link, metric=self.focus.metric))
 
     def ask_for_tokens(self, model: str, prompt: str) -> None:
         """Have the worker tokenise the prompt.
@@ -170,6 +202,15 @@ class Session:
         if request is not None and request.context is not None:
             contexts.append((request.reference, request.context))
         return next((c.token_texts for key, c in contexts if (key, c.prompt) == (model, prompt)), None)
+
+
+def _focus_of(link: Link) -> Focus:
+    return Focus(link.step, link.layer, link.variant, link.metric)
+
+
+def _same_run(one: Link, other: Link) -> bool:
+    """Whether two links ask for the same run, whatever is looked at."""
+    return replace(one, **_ASIDE) == replace(other, **_ASIDE)
 
 
 def check_prompt(prompt: str) -> None:

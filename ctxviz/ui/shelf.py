@@ -47,6 +47,11 @@ class Shelf:
     def has(self, reference: str) -> bool:
         return reference in self._models
 
+    def dtypes(self, reference: str) -> tuple[str, ...]:
+        """The dtypes in which a model is loaded; may be called from any thread."""
+        model = self._models.get(reference)
+        return () if model is None else tuple(model.dtypes)
+
     def fetch(
         self, reference: str, dtypes: Sequence[str], progress: Progress, needed: Set[str]
     ) -> LoadedModel:

@@ -19,8 +19,9 @@ from ctxviz.ui.presets import PRESETS
 PROMPT_IN_LINK: Final = 1500
 """Characters the prompt may take in an address, escapes counted."""
 MAX_TOKENS: Final = 512
-VECTOR_BYTES: Final = 128 * 2**20
-"""Room for the coordinates of one run; a server holds the runs of several tabs."""
+VECTOR_BYTES: Final = 48 * 2**20
+"""Room for the coordinates of one run: its file then stays below the limit for opening files, and a server
+holds the runs of several tabs."""
 MAX_INDEX: Final = 100_000
 DEFAULT_MODEL: Final = "gemma-3-270m"
 

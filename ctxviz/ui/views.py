@@ -8,6 +8,7 @@ from __future__ import annotations
 import secrets
 import threading
 import time
+from collections import Counter
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -21,6 +22,10 @@ ACTIVE: Final = frozenset({"queued", "loading", "running"})
 """States in which a view changes by itself."""
 
 LIMIT: Final = 64
+BYTES: Final = 512 * 2**20
+"""What the runs of all views may hold before those of closed tabs are given up."""
+FINISHED: Final = frozenset({"empty", "done", "stopped", "failed"})
+"""States in which nobody works on a view."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +39,7 @@ class Snapshot:
     progress: float | None
     epoch: int
     references: ReferenceLog
+    notes: tuple[str, ...]
 
 
 class View:
@@ -49,6 +55,7 @@ class View:
         epoch: counts the runs shown; a browser holding another epoch starts afresh.
         revision: counts every change told here.
         references: which references have been noticed so far.
+        notes: what a reader should know of the model that made the run.
     """
 
     def __init__(self) -> None:
@@ -61,6 +68,7 @@ class View:
         self.epoch = 0
         self.revision = 0
         self.references = ReferenceLog()
+        self.notes: tuple[str, ...] = ()
         self.last_used = time.monotonic()
         self._lock = threading.Lock()
 
@@ -72,14 +80,22 @@ class View:
         """All attributes together. Steps appended before a state was told are in ``run`` when it is read."""
         with self._lock:
             return Snapshot(
-                self.run, self.state, self.stage, self.message, self.progress, self.epoch, self.references
+                self.run,
+                self.state,
+                self.stage,
+                self.message,
+                self.progress,
+                self.epoch,
+                self.references,
+                self.notes,
             )
 
-    def show(self, run: Run | None, state: State) -> None:
+    def show(self, run: Run | None, state: State, notes: tuple[str, ...] = ()) -> None:
         """Replace what is shown; a browser drops the run that it held."""
         with self._lock:
             self.references = ReferenceLog()
             self.run = run
+            self.notes = notes
             self.state = state
             self.stage, self.message, self.progress = "", "", None
             self.epoch += 1
@@ -124,10 +140,15 @@ class ReferenceLog:
 
 
 class Views:
-    """All views of this process, at most ``limit``: the one unused for longest goes, active ones last."""
+    """All views of this process, at most ``limit``: the one unused for longest goes, those at work last.
 
-    def __init__(self, limit: int = LIMIT) -> None:
+    Where their runs hold more than ``room`` bytes, those unused for longest go too, but none at work. A tab
+    that is open has its run itself, so only what no tab shows any more is freed.
+    """
+
+    def __init__(self, limit: int = LIMIT, room: int = BYTES) -> None:
         self._limit = limit
+        self._room = room
         self._views: dict[str, View] = {}
         self._lock = threading.Lock()
 
@@ -135,10 +156,26 @@ class Views:
         view = View()
         with self._lock:
             while len(self._views) >= self._limit:
-                oldest = min(self._views.values(), key=lambda v: (v.active, v.last_used))
+                oldest = min(self._views.values(), key=lambda v: (v.state not in FINISHED, v.last_used))
                 del self._views[oldest.id]
+            self._make_room()
             self._views[view.id] = view
         return view
+
+    def _make_room(self) -> None:
+        held: dict[int, int] = {}
+        showing = Counter(id(view.run) for view in self._views.values())
+        for run in (view.run for view in self._views.values()):
+            if run is not None:
+                held[id(run)] = run.nbytes + run.vector_bytes
+        total = sum(held.values())
+        for view in sorted(self._views.values(), key=lambda v: v.last_used):
+            if total <= self._room:
+                return
+            # A run that several show, such as the recorded one, is not freed by giving up one of them.
+            if view.run is not None and view.state in FINISHED and showing[id(view.run)] == 1:
+                del self._views[view.id]
+                total -= held[id(view.run)]
 
     def get(self, view_id: str) -> View | None:
         """The view of that id, which counts as used now, or None."""

@@ -74,16 +74,20 @@ class Worker:
             if job is None or job.stopped:
                 return
             job.stopped = True
-            if self._current is not job or job.turns is None:
+            if job.turns is None:
                 job.view.tell("stopped")
+            # Else it is told once the references that wait are in the run: a browser then asks no more.
             self._unpark(job)
 
     def step(self, view_id: str) -> None:
-        """Let a job make exactly one more token; one that runs pauses after the token in progress."""
+        """Let a job make exactly one more token; one that runs pauses after the token in progress.
+
+        Tokens asked for this way and not made yet add up.
+        """
         with self._changed:
             job = self._jobs.get(view_id)
             if job is not None:
-                job.tokens = 1
+                job.tokens = 1 if job.tokens is None else max(0, job.tokens) + 1
                 self._unpark(job)
 
     def go_on(self, view_id: str) -> None:
@@ -98,6 +102,11 @@ class Worker:
         """Whether a job is still waiting, running or paused."""
         return self._alive(view_id) is not None
 
+    def holds(self, view_id: str) -> bool:
+        """Whether a job is in the books: as :meth:`has`, or stopped and about to end."""
+        with self._changed:
+            return view_id in self._jobs
+
     def wish(self, view_id: str) -> object:
         """The wish of a job that is still waiting, running or paused; None where there is none."""
         job = self._alive(view_id)
@@ -110,6 +119,10 @@ class Worker:
 
     def is_loaded(self, reference: str) -> bool:
         return self._shelf.has(reference)
+
+    def loaded(self, reference: str) -> tuple[str, ...]:
+        """The dtypes in which a model is loaded; empty where it is not."""
+        return self._shelf.dtypes(reference)
 
     def warm(self, delay: float) -> None:
         """Import the heavy libraries in the worker's thread once it is idle, ``delay`` seconds from now."""
@@ -214,7 +227,8 @@ class Worker:
                     raise _CancelledError
                 job.view.tell("loading", stage=stage, progress=fraction)
 
-        needed = {j.reference for j in self._jobs.values()}
+        with self._changed:
+            needed = {j.reference for j in self._jobs.values()}
         model = self._shelf.fetch(job.reference, job.dtypes, report, needed)
         if not job.stopped:
             job.turns = job.work(model)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -68,7 +69,13 @@ class Page:
         return self.session.view.state
 
     def texts(self) -> str:
-        return "\n".join(text.value for text in self.at.text)
+        """What is said in text and by the component for sentences."""
+        sentences = [
+            json.loads(element.proto.json)["text"]
+            for element in self.at.get("bidi_component")
+            if element.proto.component_name == "ctxviz.sentence"
+        ]
+        return "\n".join([*(text.value for text in self.at.text), *sentences])
 
     def press(self, key: str) -> Page:
         self.at.button(key).click()

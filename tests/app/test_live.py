@@ -14,6 +14,7 @@ from ctxviz.errors import PromptError
 from ctxviz.records import Fold
 from ctxviz.run import Run
 from ctxviz.store import load_run, save_run
+from ctxviz.ui import inspector
 from ctxviz.ui.library import bundle, file_name
 from ctxviz.ui.presets import PRESETS
 from ctxviz.ui.session import KEPT_RUNS, MAX_PROMPT, check_prompt
@@ -114,8 +115,48 @@ def test_a_link_opens_the_same_settings_and_starts_nothing(tiny_folder: Path) ->
     page = Page(**{name.replace("-", "_"): value for name, value in query.items()})
     assert page.at.query_params == query
     assert page.session.recorded
-    assert "Behind token 2" in page.texts()
+    assert "Behind token 2," not in page.texts(), "the recorded run is of another prompt"
+    page.press("generate").wait_for("done")
+    assert page.at.query_params == query
+    assert "Behind token 2," in page.texts()
     assert "in layer 4" in page.texts()
+    page.at.number_input("inspect_step").set_value(1)
+    page.run()
+    assert page.at.query_params["step"] == "1"
+
+
+def test_a_link_to_the_recorded_prompt_is_followed_at_once(recorded: Run) -> None:
+    page = Page(prompt=recorded.context.prompt, step="2", layer="4")
+    assert "Behind token 2," in page.texts()
+    assert "in layer 4" in page.texts()
+
+
+def test_numbers_of_a_link_that_do_not_fit_are_changed_with_a_sentence(recorded: Run) -> None:
+    page = Page(model=recorded.model.key, prompt=recorded.context.prompt, fold="2:400")
+    assert "The span 2 to 399 reaches past" in page.texts()
+    assert "has no layer 60" in Page(first_layer="60").texts()
+
+
+def test_the_inspector_says_what_was_counted(recorded: Run) -> None:
+    assert re.search(
+        r"dead coordinates?, \d+ uncontrolled, .* with \|h\| below 0.001; solver: ", Page().texts()
+    )
+    forgetful = synthetic_run(3, 16, 2)
+    forgetful._vectors.clear()
+    assert "not kept or not saved" in inspector._missing(forgetful)
+    forgetful.forgotten_vectors = 4
+    assert "dropped: a run keeps" in inspector._missing(forgetful)
+
+
+def test_large_figures_are_drawn_only_where_asked_for() -> None:
+    page = Page()
+    assert not [s for s in page.at.selectbox if s.key == "large-figure"]
+    page.at.toggle("large-drawn").set_value(True)
+    page.run()
+    for name in ("logit_linf", "patch_ratio", "field"):
+        page.at.selectbox("large-figure").set_value(name)
+        page.run()
+        assert "in file" not in page.texts()
 
 
 def test_every_change_is_in_the_address() -> None:
@@ -321,7 +362,7 @@ def test_a_file_that_is_no_run_is_a_sentence(recorded: Run) -> None:
     name = f"{HOSTILE.replace('/', '_')}.ctxviz"
     page.at.file_uploader("upload").set_value((name, b"not a zip", "application/zip"))
     page.run()
-    assert any(text.value.startswith("✕") for text in page.at.text)
+    assert "✕" in page.texts()
     assert page.session.view.run is recorded
 
 

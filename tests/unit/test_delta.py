@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ctxviz.figures.words import alarms
 from ctxviz.records import Context, Fold, ModelIdentity, Reference, RunSettings, Step
 from ctxviz.run import Run
 from ctxviz.ui import delta, tables
@@ -206,6 +207,39 @@ def test_views_are_bounded_and_the_idle_go_first():
     created = registry.create()
     assert registry.get(idle.id) is None
     assert all(registry.get(view.id) is view for view in (busy, recent, created))
+
+
+def test_runs_of_closed_tabs_are_given_up_by_their_size():
+    sample = harness.whole(6, 12)
+    size = sample.nbytes + sample.vector_bytes
+    registry = Views(room=2 * size)
+    views = [registry.create() for _ in range(4)]
+    for k, view in enumerate(views):
+        view.show(harness.whole(6, 12), "paused" if k == 0 else "done")
+        view.last_used = float(k)
+    created = registry.create()
+    assert [registry.get(view.id) is view for view in views] == [True, False, False, True]
+    assert registry.get(created.id) is created
+
+
+def test_alarms_come_now_and_then_and_all_of_them_at_the_end():
+    run = harness.empty_run(6, harness.settings(20))
+    view, held = View(), delta.Held()
+    view.show(run, "running", ("Take care.",))
+    sent, notes = [], None
+    for event in harness.tokens(run):
+        run.append(event) if isinstance(event, Step) else run.refer(event)
+        answer = delta.delta(view, held, "h_abs_min", 0)
+        held = delta.Held(answer["n"], answer["references"], answer["epoch"])
+        notes = answer["run"]["notes"] if "run" in answer else notes
+        if "alarms" in answer:
+            sent.append(answer["n"])
+            assert len(answer["alarms"]["list"]) <= delta.ALARMS_AT_WORK
+    assert notes == ["Take care."]
+    assert sent == [1, 8, 16]
+    view.tell("done")
+    told = delta.delta(view, held, "h_abs_min", 0)["alarms"]
+    assert told["count"] == len(told["list"]) == len(alarms(run))
 
 
 def test_tables_hold_what_is_drawn_and_guard_formulas():

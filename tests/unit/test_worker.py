@@ -362,3 +362,33 @@ def test_a_closed_job_is_stopped_only_once(stage: Stage) -> None:
     stage.worker.go_on(view.id)
     stage.worker.stop("no such view")
     assert view.state == "done"
+
+
+def test_two_quick_steps_make_two_tokens(stage: Stage) -> None:
+    stage.gate.clear()
+    view = stage.job("A", [True] * 6, tokens=1)
+    stage.worker.step(view.id)
+    stage.gate.set()
+    until(lambda: view.state == "paused")
+    assert stage.log == ["A", "A"]
+    stage.gate.clear()
+    stage.worker.step(view.id)
+    stage.worker.step(view.id)
+    stage.gate.set()
+    until(lambda: len(stage.log) == 4 and view.state == "paused")
+
+
+def test_a_stopped_job_is_held_until_it_is_settled_and_told_so_only_then(stage: Stage) -> None:
+    view = stage.job("A", ENDLESS)
+    until(lambda: len(stage.log) > 3)
+    stage.gate.clear()
+    stage.worker.stop(view.id)
+    assert view.state == "running"
+    assert not stage.worker.has(view.id)
+    assert stage.worker.holds(view.id)
+    settled: list[int] = []
+    tell = view.tell
+    view.tell = lambda *a, **k: (settled.append(stage.turns["A"].settled), tell(*a, **k))[1]  # type: ignore[method-assign]
+    stage.gate.set()
+    until(lambda: view.state == "stopped" and not stage.worker.holds(view.id))
+    assert settled == [1]

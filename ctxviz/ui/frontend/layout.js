@@ -11,6 +11,8 @@ export function build(charts, heat, strip) {
     status: el("span", { class: "status-words" }),
     bar: el("progress", { class: "bar", max: 1, "aria-label": "Progress" }),
     message: el("p", { class: "message" }),
+    notes: el("div", { class: "notes", hidden: "" }),
+    alarms: el("section", { class: "alarms", "aria-label": "What deserves a look", hidden: "" }),
     spoken: el("div", { class: "spoken", role: "status", "aria-live": "polite" }),
     prompt: el("div", { class: "prompt-chips" }),
     promptSummary: el("summary"),
@@ -48,6 +50,7 @@ export function build(charts, heat, strip) {
   parts.field = section("layers", parts.fieldHead, parts.fieldCaption, choices, heat.frame, parts.special);
   const state = el("div", { class: "state" }, parts.status, parts.bar);
   parts.view = el("div", { class: "view" }, parts.headline, parts.detail, state, parts.message);
+  parts.view.append(parts.notes, parts.alarms);
   parts.view.append(parts.promptBox, parts.written, parts.figures, parts.field, parts.spoken, parts.tip);
   return parts;
 }

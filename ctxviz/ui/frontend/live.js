@@ -1,5 +1,6 @@
 // The live view: pulls what is new of a run and draws it.
 
+import { drawAlarms } from "./alarms.js";
 import { CHARTS, LineChart } from "./chart.js";
 import { HeatMap } from "./heatmap.js";
 import { build, drawLegend, legendEntries } from "./layout.js";
@@ -105,6 +106,7 @@ class Live {
     this.drawStatus();
     const shown = Boolean(source.run);
     for (const name of ["promptBox", "written", "figures", "field"]) parts[name].hidden = !shown;
+    if (this.alarms !== source.alarms) this.drawAlarms();
     if (!shown || !parts.view.clientWidth) return;
     if (this.run !== source.run) this.meet();
     const frame = { theme, selected: this.selected, layer: this.layer };
@@ -133,6 +135,8 @@ class Live {
       parts.variant,
       look.variants.map(({ label }, k) => [k, label]),
     );
+    parts.notes.hidden = !source.run.notes.length;
+    parts.notes.replaceChildren(...source.run.notes.map((note) => el("p", { class: "message" }, note)));
     this.legendOf = null;
   }
 
@@ -158,6 +162,11 @@ class Live {
     if (state === this.spokenState && (!this.source.busy || now - this.spokenAt < 2 * WORDS_PAUSE)) return;
     [this.spokenState, this.spokenAt] = [state, now];
     put(this.parts.spoken, [statusOf(this.source), this.source.verdict?.[0]].filter(Boolean).join(". "));
+  }
+
+  drawAlarms() {
+    this.alarms = this.source.alarms;
+    drawAlarms(this.parts.alarms, this.alarms, (step, layer, variant) => this.pick(step, layer, variant));
   }
 
   drawLegend() {
@@ -199,10 +208,14 @@ class Live {
     this.component.setStateValue("field", field);
   }
 
-  pick(step, layer) {
+  pick(step, layer, variant = null) {
     [this.selected, this.layer] = [step, layer];
     this.changed();
-    this.component.setTriggerValue("picked", { step, layer, variant: this.source.field.variant });
+    this.component.setTriggerValue("picked", {
+      step,
+      layer,
+      variant: variant ?? this.source.field.variant,
+    });
   }
 
   addButtons() {

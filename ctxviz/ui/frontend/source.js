@@ -136,6 +136,7 @@ class Source {
     this.references = 0;
     this.referred = (run?.dtypes ?? []).map(() => ({ unpatched: [], tvd: [], gap: [], unpatchedGap: [] }));
     this.verdict = null;
+    this.alarms = { list: [], count: 0 };
     this.arrivals = [];
     this.field = { metric: null, variant: 0, n: 0, codes: new Int16Array(0), version: 0 };
   }
@@ -165,6 +166,8 @@ class Source {
     }
     this.references = answer.references;
     this.verdict = answer.verdict ?? this.verdict;
+    if (JSON.stringify(answer.alarms ?? this.alarms) !== JSON.stringify(this.alarms))
+      this.alarms = answer.alarms;
     return before !== JSON.stringify([this.status, this.n, this.references, this.epoch]);
   }
 

@@ -14,5 +14,7 @@ export async function dress(root, name) {
   if (!sheets.has(name)) sheets.set(name, load(name));
   const sheet = await sheets.get(name);
   const scope = root.getRootNode();
+  // A figure taken off the page meanwhile has no such scope.
+  if (!scope.adoptedStyleSheets) return;
   if (!scope.adoptedStyleSheets.includes(sheet)) scope.adoptedStyleSheets.push(sheet);
 }
