@@ -72,7 +72,7 @@ def verdict(run: Run) -> Verdict:
         one = n - same[0] == 1
         headline += "; the other is a tie inside" if one else "; the others are ties inside"
         headline += " the noise floor"
-    detail = [_differences(run, match, tie), _worst_denominator(run, n), _dead(run, n)]
+    detail = [_differences(run, match, tie), _largest_change(run, n), _dead(run, n)]
     return Verdict(
         f"{_folded(run.context.fold)}, {headline}.", " ".join(part for part in detail if part), emphasis
     )
@@ -141,21 +141,25 @@ def _differences(run: Run, match: Flags, tie: Flags) -> str:
     return " ".join(sentences)
 
 
-def _worst_denominator(run: Run, n: int) -> str:
-    tables = [run.field("h_abs_min", i)[:, :n] for i in range(len(run.variants))]
-    lows = [float(np.fmin.reduce(table, axis=None)) for table in tables]
-    if np.isnan(lows).all():
+def _largest_change(run: Run, n: int) -> str:
+    """Where the patch is largest, with the smallest denominator of that layer and token."""
+    tables = [run.field("scale_max_abs", i)[:, :n] for i in range(len(run.variants))]
+    peaks = [float(np.fmax.reduce(table, axis=None)) for table in tables]
+    if np.isnan(peaks).all():
         return ""
-    i = int(np.nanargmin(lows))
-    layer, step = _place(tables[i] == np.float32(lows[i]))
+    i = int(np.nanargmax(peaks))
+    layer, step = _place(tables[i] == np.float32(peaks[i]))
     where = f"token {step}" if len(tables) == 1 else f"{label(run.variants[i], run.variants)}, token {step}"
-    j = int(run.field("h_argmin", i)[layer, step])
-    return f"Worst denominator: layer {layer}, coordinate {j}, |h| = {sci(lows[i])} ({where})."
+    j, low = (run.field(name, i)[layer, step] for name in ("scale_argmax", "h_abs_min"))
+    return (
+        f"Largest change: |Δm| = {sci(peaks[i])} at layer {layer}, coordinate {int(j)} ({where}), "
+        f"where the smallest |h| is {sci(float(low))}."
+    )
 
 
 def _dead(run: Run, n: int) -> str:
     dead = int(_dead_by_layer(run, n).sum())
-    return f"{counted(dead, 'dead coordinate')} (m = 0)." if dead else ""
+    return f"{counted(dead, 'dead coordinate')} (m\u00a0=\u00a00)." if dead else ""
 
 
 def _dead_by_layer(run: Run, n: int) -> NDArray[np.int32]:

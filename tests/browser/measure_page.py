@@ -1,7 +1,7 @@
 """What the page costs a run, measured in a real Chromium. Not a test: python -m tests.browser.measure_page
 
 The same prompt and settings are run without a page (in a process of its own) and in the page, in turns.
-Prints median seconds per token of each and the ratio, the time from a click to the inspector, and the time from the
+Prints median seconds per token of each and the ratio, the time from a click to the inspector, and from the
 first paint to the recorded run's tokens.
 """
 

@@ -116,20 +116,20 @@ def test_what_was_folded_is_said(fold: str, words: str) -> None:
 def test_the_detail_says_who_differs_first_and_where_it_is_worst() -> None:
     assert verdict(synthetic_run()).detail == (
         "Direct bfloat16 differs once, at token 6 “⏎”. 1 tie inside the noise floor."
-        " Worst denominator: layer 4, coordinate 63, |h| = 3·10⁻⁸ (direct float32, token 6)."
-        " 8 dead coordinates (m = 0)."
+        " Largest change: |Δm| = 1.9·10⁸ at layer 4, coordinate 63 (direct float32, token 6),"
+        " where the smallest |h| is 3·10⁻⁸. 8 dead coordinates (m\u00a0=\u00a00)."
     )
     run = told(synthetic_run(faults=False, steps=4), 1, [1, 1, 0, 0])
-    assert verdict(run).detail.startswith("Stable float32 differs 2 times, first at token 2 “·for”. Worst")
+    assert verdict(run).detail.startswith("Stable float32 differs 2 times, first at token 2 “·for”. Largest")
     told(run, 2, [1, 0, 0, 1])
-    assert verdict(run).detail.startswith("Direct bfloat16 differs first, at token 1 “·forecast”. Worst")
+    assert verdict(run).detail.startswith("Direct bfloat16 differs first, at token 1 “·forecast”. Largest")
 
 
 def test_an_empty_run_and_one_without_patched_layers_have_words() -> None:
     assert verdict(synthetic_run(steps=0)).headline == "Nothing has been written yet."
     assert alarms(synthetic_run(steps=0)) == []
     run = synthetic_run(4, 8, 2, first_layer=3, faults=False)
-    for name in ("h_abs_min", "scale_ratio"):
+    for name in ("h_abs_min", "scale_ratio", "scale_max_abs"):
         run._fields[name].array[:] = np.nan
     for name in ("dead", "uncontrolled", "swallowed"):
         run._fields[name].array[:] = -1
