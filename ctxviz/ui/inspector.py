@@ -125,7 +125,7 @@ def counts(run: Run, step: int, layer: int, variant: int) -> str:
 
 
 def _swallowed(count: int) -> str:
-    return "swallowed ones not counted" if count < 0 else f"{count} swallowed by rounding"
+    return "swallowed not counted" if count < 0 else f"{count} swallowed by rounding"
 
 
 def _missing(run: Run) -> str:

@@ -110,7 +110,7 @@ def test_a_link_opens_the_same_settings_and_starts_nothing(tiny_folder: Path) ->
         "metric": "output_error",
         "variant": "1",
         "step": "2",
-        "layer": "4",
+        "layer": "2",
     }
     page = Page(**{name.replace("-", "_"): value for name, value in query.items()})
     assert page.at.query_params == query
@@ -119,7 +119,7 @@ def test_a_link_opens_the_same_settings_and_starts_nothing(tiny_folder: Path) ->
     page.press("generate").wait_for("done")
     assert page.at.query_params == query
     assert "Behind token 2," in page.texts()
-    assert "in layer 4" in page.texts()
+    assert "in layer 2" in page.texts()
     page.at.number_input("inspect_step").set_value(1)
     page.run()
     assert page.at.query_params["step"] == "1"

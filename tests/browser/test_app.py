@@ -33,8 +33,23 @@ def test_the_recorded_run_is_on_screen_before_any_model(new_tab: OpenTab) -> Non
     assert tab.tokens.count() > 3
     assert tab.page.get_by_role("textbox", name="Prompt").input_value() == PRESETS[0].prompt
     assert tab.page.locator(".headline").inner_text().startswith("Without any context")
-    tab.says("The ten largest changes")
+    tab.page.get_by_role("heading", name="The ten largest changes").wait_for()
     assert tab.query == {}
+
+
+def test_an_alarm_opens_its_cell_and_the_large_figures_are_drawn_on_demand(new_tab: OpenTab) -> None:
+    tab = new_tab().until("done")
+    alarm = tab.page.locator(".alarms .alarm-words").first
+    alarm.click()
+    tab.page.wait_for_url("**step=*")
+    tab.page.get_by_role("heading", name=f"Behind token {tab.query['step']},").wait_for()
+    tab.says("with |h| below")
+    figures = tab.page.locator(".ctxviz-plot svg.main-svg")
+    tab.page.locator(".ctxviz-plot svg.main-svg").first.wait_for()
+    tab.page.get_by_text("Large figures to zoom into").click()
+    tab.page.get_by_text("Draw them").click()
+    tab.page.locator(".ctxviz-figure").get_by_text("Total-variation distance").first.wait_for()
+    assert figures.count() > 2
 
 
 def test_generate_makes_a_run_and_a_click_opens_what_lies_behind(new_tab: OpenTab, tiny: str) -> None:
@@ -119,6 +134,7 @@ def test_a_reload_in_the_middle_of_a_run_finds_it_running(new_tab: OpenTab, tiny
 def test_bad_input_is_a_sentence_and_nothing_is_lost(new_tab: OpenTab, tiny: str) -> None:
     tab = new_tab(model="/no/such/folder", tokens="2", prompt="the")
     tab.press("Generate").says("/no/such/folder")
+    tab.page.get_by_role("alert").filter(has_text="/no/such/folder").wait_for()
     tab.says("A run recorded earlier")
     tab.type_prompt("   ").press("Generate").says("The prompt is empty")
     assert tab.page.get_by_text("/no/such/folder").count() <= 1
