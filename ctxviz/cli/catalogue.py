@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from rich import box
 from rich.table import Table
 
-from ctxviz.cli.terminal import ReaderGoneError, bar, cell, show, write
+from ctxviz.cli.terminal import ReaderGoneError, bar, cell, show, visible, write
 from ctxviz.models.catalogue import CATALOGUE
 from ctxviz.models.memory import free_bytes, gigabytes
-from ctxviz.models.preparing import estimate, is_ready, prepare
+from ctxviz.models.preparing import estimate, prepare, ready_folder
 from ctxviz.models.sources import resolve
 
 SHOWN_DTYPES = ("float32", "bfloat16")
@@ -22,10 +24,14 @@ def list_models() -> None:
     table.add_column("ready", no_wrap=True)
     for dtype in SHOWN_DTYPES:
         table.add_column(dtype, justify="right", no_wrap=True)
+    folders: dict[str, Path] = {}
     licences: dict[tuple[str, str], list[str]] = {}
     for entry in CATALOGUE.values():
         needs = [estimate(entry.key, (dtype,)).need_bytes for dtype in SHOWN_DTYPES]
-        ready = "yes" if is_ready(entry) else "no, gated" if entry.gated else "no"
+        folder = ready_folder(entry)
+        if folder is not None:
+            folders[entry.key] = folder
+        ready = "yes" if folder is not None else "no, gated" if entry.gated else "no"
         table.add_row(
             entry.key,
             cell(entry.description),
@@ -40,6 +46,8 @@ def list_models() -> None:
             "What is not ready is made so by fetch KEY or the first run; "
             "gated: needs a Hub token and an accepted licence.\n"
         )
+        for key, folder in folders.items():
+            write(f"{key} lies in {_shown(folder)}\n")
         for (licence, url), keys in licences.items():
             write(f"Licence of {', '.join(keys)}: {licence}, {url}\n")
     except ReaderGoneError:
@@ -55,4 +63,11 @@ def fetch_model(reference: str, *, with_bar: bool) -> None:
     source = resolve(reference)
     with bar(with_bar) as progress:
         ready = prepare(source, progress)
-    write(f"{ready.title} is ready.\n")
+    write(f"{visible(ready.title, keep='')} is ready in {_shown(ready.folder)}\n")
+
+
+def _shown(folder: Path) -> str:
+    """A folder, from the home folder on where it lies in it."""
+    home = Path.home()
+    inside = folder.is_relative_to(home) and home != Path(home.anchor)
+    return visible(str(Path("~") / folder.relative_to(home)) if inside else str(folder), keep="")

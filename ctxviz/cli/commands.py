@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,11 +12,12 @@ from typing import Annotated
 import typer
 
 from ctxviz import __version__
-from ctxviz.cli.terminal import sentence, tolerate
+from ctxviz.cli.terminal import OutputError, ReaderGoneError, sentence, tolerate, write
 from ctxviz.errors import CtxvizError, SettingsError
 from ctxviz.records import ARITHMETICS, DTYPES, UPDATE_RULES, Fold, RunSettings
 
 INTERRUPTED = 130
+OUTPUT_LOST = "The output cannot be written; send it where there is room."
 DEFAULTS = RunSettings()
 
 app = typer.Typer(
@@ -32,8 +35,12 @@ Threads = Annotated[int | None, typer.Option("--threads", help="CPU threads; by 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit status."""
-    tolerate(sys.stdout)
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
     tolerate(sys.stderr)
+    if sys.stdout is None:
+        return _say("Standard output is closed; send it to a file, a pipe or /dev/null.", 2)
+    tolerate(sys.stdout)
     given = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     try:
         status = app(args=given, prog_name="python -m ctxviz", standalone_mode=False) or 0
@@ -43,11 +50,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _say(error, 2)
     except (KeyboardInterrupt, typer.Abort):
         status = INTERRUPTED
-    return _say("Interrupted.", INTERRUPTED) if status == INTERRUPTED else status
+    except OSError:
+        # The help and the version are printed by others; where that failed, it fails here again.
+        if not _output_fails():
+            raise
+        return _say(OUTPUT_LOST, 2)
+    if _output_fails():
+        return _say(OUTPUT_LOST, 2)
+    return _say("Interrupted.", status) if status > 128 else status
+
+
+def _output_fails() -> bool:
+    """Whether what is still to be put on stdout cannot be; it is then given up."""
+    try:
+        write("")
+    except OutputError:
+        return True
+    except ReaderGoneError:
+        return False
+    return False
 
 
 def _say(message: object, status: int) -> int:
-    print(f"ctxviz: {sentence(message)}", file=sys.stderr)
+    with contextlib.suppress(OSError):  # a terminal that is gone
+        print(f"ctxviz: {sentence(message)}", file=sys.stderr, flush=True)
     return status
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from ctxviz.cli.lines import JsonLines
 from ctxviz.cli.report import Report
-from ctxviz.cli.terminal import Bar, ReaderGoneError, bar, sentence, write
+from ctxviz.cli.terminal import Bar, OutputError, ReaderGoneError, bar, sentence, write
 from ctxviz.errors import CtxvizError, SettingsError
 from ctxviz.records import ModelIdentity, Reference, RunSettings, Step
 from ctxviz.run import Run
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from ctxviz.engine import Stream
 
 INTERRUPTED = 130
+STOPPING = tuple(
+    number for name in ("SIGINT", "SIGTERM", "SIGHUP") if (number := getattr(signal, name, None)) is not None
+)
 
 
 class Output(Protocol):
@@ -54,7 +57,8 @@ def run_job(job: Job) -> int:
     """Do it.
 
     Returns:
-        The exit status: 0, also when whoever read the output had enough, or 130 after Ctrl-C.
+        The exit status: 0, also when whoever read the output had enough, or 128 and the number of the signal
+        that stopped it: 130 after Ctrl-C.
 
     Raises:
         CtxvizError: bad input, or a failure on the way; the steps made so far are written and saved.
@@ -98,15 +102,15 @@ def _start(job: Job, progress: Bar) -> tuple[ModelIdentity, Stream]:
 def _follow(job: Job, stream: Stream, run: Run, output: Output, progress: Bar) -> int:
     """Take every step and reference into the run; on a failure write what there is, then let it through."""
     wanted = job.settings.max_new_tokens
-    status = 0
+    status, asked = 0, _Asked()
     try:
-        with _asking_to_stop() as asked:
+        with _asking_to_stop(asked):
             progress(f"token 1 of {wanted}", 0.0)
             for item in stream:
                 _take(job, item, run, output)
                 progress(f"token {min(len(run) + 1, wanted)} of {wanted}", len(run) / wanted)
-                if asked.is_set():
-                    status = INTERRUPTED
+                if asked.status:
+                    status = asked.status
                     break
             run.outcome = "stopped" if status else stream.outcome
             for reference in stream.flush():
@@ -116,33 +120,50 @@ def _follow(job: Job, stream: Stream, run: Run, output: Output, progress: Bar) -
         run.outcome = "stopped"
     except KeyboardInterrupt:
         status, run.outcome = INTERRUPTED, "stopped"
+    except OutputError as error:
+        # A terminal that hung up takes the output with it, and says so by a signal first.
+        status, run.outcome = asked.status, "stopped" if asked.status else f"failed: {sentence(error)}"
+        if not status:
+            raise
     except BaseException as error:
         known = isinstance(error, CtxvizError)
         run.outcome = f"failed: {sentence(error)}" if known else "failed: an internal error"
-        with contextlib.suppress(ReaderGoneError):
+        with contextlib.suppress(ReaderGoneError, OutputError):
             output.finish(run)
         raise
     return status
 
 
+@dataclass(slots=True)
+class _Asked:
+    """The exit status that a signal asked for; 0 where none came."""
+
+    status: int = 0
+
+
 @contextlib.contextmanager
-def _asking_to_stop() -> Iterator[threading.Event]:
-    """The first Ctrl-C sets the event, so that the token under way is finished; a second interrupts it."""
-    asked = threading.Event()
-    before = signal.getsignal(signal.SIGINT)
-    if before is not signal.default_int_handler or threading.current_thread() is not threading.main_thread():
-        yield asked  # ignored by whoever started us, or not ours to handle
-        return
+def _asking_to_stop(asked: _Asked) -> Iterator[None]:
+    """The first Ctrl-C, SIGTERM or SIGHUP is noted, so that the token under way is finished; not a second."""
+    before = {number: signal.getsignal(number) for number in STOPPING}
+    # Not those that whoever started us ignores, and none where they are not ours to handle.
+    ours = [n for n in STOPPING if before[n] in (signal.SIG_DFL, signal.default_int_handler)]
+    if threading.current_thread() is not threading.main_thread():
+        ours = []
 
-    def ask(_number: int, _frame: FrameType | None) -> None:
-        signal.signal(signal.SIGINT, before)
-        asked.set()
+    def restore() -> None:
+        for number in ours:
+            signal.signal(number, before[number])
 
-    signal.signal(signal.SIGINT, ask)
+    def ask(number: int, _frame: FrameType | None) -> None:
+        restore()
+        asked.status = 128 + number
+
+    for number in ours:
+        signal.signal(number, ask)
     try:
-        yield asked
+        yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        restore()
 
 
 def _take(job: Job, item: Step | Reference, run: Run, output: Output) -> None:
@@ -164,7 +185,7 @@ def _save_patches(folder: Path, run: Run, step: Step) -> None:
             save_patch(folder, run, step, variant)
         except OSError as error:
             raise SettingsError(
-                f"The patches cannot be written to {str(folder)!r} ({error.strerror}); "
+                f"The patches cannot be written to {str(folder)!r} ({error.strerror or error}); "
                 "make room or choose another folder."
             ) from None
 
@@ -176,6 +197,6 @@ def _save(run: Run, target: Path) -> None:
         save_run(run, target)
     except OSError as error:
         raise SettingsError(
-            f"The run cannot be written to {str(target)!r} ({error.strerror}); "
+            f"The run cannot be written to {str(target)!r} ({error.strerror or error}); "
             "make room or choose another file."
         ) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +20,8 @@ def read_prompt(argument: str) -> str:
         PromptError: the file cannot be read, is too large or is not UTF-8; or the text is empty or holds
             characters that are not text.
     """
+    if argument == "@":
+        raise PromptError("The name of the prompt file is missing after @; give --prompt @FILE.")
     text = _read_file(argument[1:]) if argument.startswith("@") else _as_utf8(argument)
     if not text.strip():
         raise PromptError("The prompt is empty; give some text, or @FILE to read it from a file.")
@@ -38,7 +41,7 @@ def _as_utf8(argument: str) -> str:
 
 
 def _read_file(name: str) -> str:
-    shown = repr(name)
+    shown = repr(name if len(name) <= 80 else name[:79] + "…")
     try:
         with Path(name).open("rb") as file:
             data = file.read(PROMPT_LIMIT + 1)
@@ -68,10 +71,23 @@ def check_run_file(target: Path) -> None:
     """See that a run can be written to this path later on.
 
     Raises:
-        SettingsError: it is a folder, or its folder is missing or not writable.
+        SettingsError: it is a folder, device, pipe or socket, its name is too long, or its folder is missing
+            or not writable.
     """
-    if target.is_dir():
+    try:
+        mode = target.stat().st_mode
+    except FileNotFoundError:
+        mode = stat.S_IFREG
+    except (OSError, ValueError) as error:
+        raise SettingsError(
+            f"The run file {_short(target)} cannot be written ({_reason(error)}); name another."
+        ) from None
+    if stat.S_ISDIR(mode):
         raise SettingsError(f"The run file {str(target)!r} is a folder; name a file.")
+    if not stat.S_ISREG(mode):
+        raise SettingsError(
+            f"The run file {str(target)!r} is a device, a pipe or a socket and is left alone; name a file."
+        )
     if not target.parent.is_dir():
         raise SettingsError(f"The folder of the run file {str(target)!r} does not exist; make it first.")
     if not os.access(target.parent, os.W_OK):
@@ -90,10 +106,15 @@ def make_patch_folder(target: Path) -> None:
         target.mkdir(parents=True, exist_ok=True)
     except (OSError, ValueError) as error:
         raise SettingsError(
-            f"The patch folder {str(target)!r} cannot be made ({_reason(error)}); choose another."
+            f"The patch folder {_short(target)} cannot be made ({_reason(error)}); choose another."
         ) from None
     if not os.access(target, os.W_OK):
         raise SettingsError(f"The patch folder {str(target)!r} cannot be written to; choose another.")
+
+
+def _short(path: Path) -> str:
+    text = str(path)
+    return repr(text if len(text) <= 80 else text[:79] + "…")
 
 
 def _reason(error: OSError | ValueError) -> str:

@@ -14,8 +14,14 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from rich.table import Table
 from rich.text import Text
 
+from ctxviz.errors import CtxvizError
+
 KEPT_FORMATS: Final = frozenset("\u200c\u200d")
 """The joiners that Arabic, Indic scripts and emoji need."""
+
+
+class OutputError(CtxvizError):
+    """Standard output cannot be written to any more."""
 
 
 class ReaderGoneError(Exception):
@@ -42,15 +48,27 @@ def write(text: str) -> None:
 
     Raises:
         ReaderGoneError: nobody reads it any more.
+        OutputError: it is full, or broken in another way; what is written later is lost without a word.
     """
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
     except BrokenPipeError:
-        # Later writes, the interpreter's own flush at exit among them, must not fail again.
-        with contextlib.suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()
         raise ReaderGoneError from None
+    except OSError as error:
+        _discard_output()
+        raise OutputError(
+            f"The output cannot be written ({error.strerror or error}); send it where there is room."
+        ) from None
+
+
+def _discard_output() -> None:
+    # Later writes, the interpreter's own flush at exit among them, must not fail again.
+    with contextlib.suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
 
 
 def show(table: Table) -> None:

@@ -213,11 +213,21 @@ class Stream:
 
 def _next_token(baseline: Baseline) -> int:
     if not len(baseline.top.ids):
-        raise PrecisionError(
-            f"The model overflows in {baseline.dtype} and has no next token; what was made so far is kept, "
-            "so add float32 or bfloat16 to the dtypes and generate again."
-        )
+        raise PrecisionError(_no_next_token(baseline.dtype))
     return int(baseline.top.ids[0])
+
+
+def _no_next_token(dtype: str) -> str:
+    if dtype in ("float16", "bfloat16"):
+        wider = "float32 or bfloat16" if dtype == "float16" else "float32"
+        return (
+            f"The model overflows in {dtype} and has no next token; what was made so far is kept, "
+            f"so add {wider} to the dtypes and generate again."
+        )
+    return (
+        f"The model's logits are not numbers in {dtype}, so it has no next token and its weights may be "
+        "damaged; what was made so far is kept, so download or export the model again."
+    )
 
 
 def _or_nan(value: float | None) -> float:

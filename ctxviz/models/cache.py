@@ -22,6 +22,7 @@ import filelock
 import platformdirs
 
 from ctxviz.errors import ModelError
+from ctxviz.models.folders import read_json
 from ctxviz.models.hashing import HashMemo, sha256_of
 from ctxviz.models.progress import Progress
 from ctxviz.models.sources import reason
@@ -121,7 +122,7 @@ def _fault(place: Path, sha256: str, progress: Progress | None = None) -> str | 
     if place.is_symlink() or not place.is_dir():
         return "something else is in its place"
     try:
-        manifest = json.loads((place / MANIFEST).read_text(encoding="utf-8"))
+        manifest = read_json(place / MANIFEST)
         files: dict[str, dict[str, Any]] = manifest["files"]
         if (manifest["format"], manifest["source_sha256"]) != (FORMAT, sha256) or not files.keys() >= set(
             _ESSENTIAL
@@ -135,7 +136,7 @@ def _fault(place: Path, sha256: str, progress: Progress | None = None) -> str | 
                 return f"{name} has another size"
             if progress is not None and _digest(file, progress) != facts["sha256"]:
                 return f"{name} has other contents"
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (ModelError, OSError, ValueError, KeyError, TypeError, AttributeError):
         return "its manifest or a file cannot be read"
     return None
 

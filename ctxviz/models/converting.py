@@ -26,6 +26,7 @@ from ctxviz.models.quiet import quiet_transformers
 from ctxviz.models.sources import reason, show
 
 GGUF_ARCHITECTURES: Final = ("gemma3",)
+MAX_LAYERS: Final = 1024
 _CHUNK: Final = 1 << 22
 """Numbers unpacked at once: 16 MB of float32."""
 _TOP: Final = {
@@ -64,7 +65,10 @@ def require_supported(header: GgufHeader, name: str) -> None:
         )
     if not header.metadata.get("tokenizer.ggml.tokens"):
         raise ModelError(f"{show(name)} has no tokenizer in it; use a GGUF file that carries one.")
-    layers = range(int(_key(header, "block_count", name)))
+    count = _key(header, "block_count", name)
+    if type(count) is not int or not 0 < count <= MAX_LAYERS:
+        raise _impossible(name, f"it has {str(count)[:20]} layers")
+    layers = range(count)
     wanted = {"token_embd.weight", "output_norm.weight"}
     wanted |= {f"blk.{i}.{part}.weight" for i in layers for part in _LAYER}
     absent = sorted(wanted - header.tensors.keys())
@@ -74,6 +78,10 @@ def require_supported(header: GgufHeader, name: str) -> None:
             f"{show(name)} lacks {len(absent)} tensors of a Gemma 3 and has {len(foreign)} others "
             f"({(absent + foreign)[0][:60]}); download it again."
         )
+
+
+def _impossible(name: str, why: str) -> ModelError:
+    return ModelError(f"{show(name)} describes no possible model ({why}); download it again.")
 
 
 def convert(path: Path, header: GgufHeader, folder: Path, progress: Progress) -> None:
@@ -151,14 +159,34 @@ def _write_config(header: GgufHeader, name: str, folder: Path) -> None:
         try:
             config = Gemma3TextConfig(**_config_fields(header, name))
         except (ValueError, TypeError, ArithmeticError) as error:
-            raise ModelError(
-                f"{show(name)} describes no possible model ({reason(error)}); download it again."
-            ) from None
+            raise _impossible(name, reason(error)) from None
     config.architectures = ["Gemma3ForCausalLM"]
     config.save_pretrained(folder)
 
 
+_COUNTS: Final = (
+    "embedding_length",
+    "attention.head_count",
+    "attention.head_count_kv",
+    "attention.key_length",
+    "feed_forward_length",
+    "context_length",
+    "attention.sliding_window",
+)
+
+
 def _config_fields(header: GgufHeader, name: str) -> dict[str, Any]:
+    for key in _COUNTS:
+        count = _key(header, key, name)
+        if type(count) is not int or not 0 < count < 1 << 31:
+            raise _impossible(name, f"its {key} is {str(count)[:20]}")
+    try:
+        return _stated_fields(header, name)
+    except (ValueError, TypeError, ArithmeticError) as error:
+        raise _impossible(name, reason(error)) from None
+
+
+def _stated_fields(header: GgufHeader, name: str) -> dict[str, Any]:
     meta, prefix = header.metadata, header.architecture
     width, heads, layers = (
         _key(header, k, name) for k in ("embedding_length", "attention.head_count", "block_count")

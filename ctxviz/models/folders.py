@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -12,15 +13,21 @@ from typing import Any, Final
 from ctxviz.errors import ModelError
 from ctxviz.models.architectures import Architecture, for_model_type
 from ctxviz.models.memory import Shape
-from ctxviz.models.sources import PICKLE_SUFFIXES, pickle_refusal, reason, show
+from ctxviz.models.sources import PICKLE_SUFFIXES, open_regular, pickle_refusal, reason, require_regular, show
 
 _JSON_LIMIT: Final = 64 << 20
+"""Bytes of a configuration or tokenizer file; Gemma 3's tokenizer.json has 33 MB."""
 _HEADER_LIMIT: Final = 100 << 20
 """The format's own limit."""
 _STORED_BYTES: Final = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4}
 """Integers are positions and the like; anything smaller or newer is a quantised weight."""
 _FOREIGN_KEYS: Final = ("transformers_weights", "fusion_config", "kernel_config", "custom_generate")
 """Configuration keys that point transformers at other files, kernels or code."""
+_IMPLEMENTATIONS: Final = ("_implementation", "_implementation_internal")
+"""Ends of keys such as _attn_implementation, which may name a kernel on the Hub."""
+_OWN_IMPLEMENTATIONS: Final = (None, "sdpa", "eager")
+_SMALL_SUFFIXES: Final = (".json", ".jinja", ".model", ".txt")
+_TEMPLATES: Final = "additional_chat_templates"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +46,7 @@ def inspect(folder: Path) -> FolderFacts:
         ModelError: it is no model, of an unsupported kind, unsafe, truncated, or incomplete.
     """
     weights = _weight_files(folder)
+    _check_files(folder)
     config = read_configuration(folder)
     architecture = for_model_type(config.get("model_type"))
     if not (folder / "tokenizer.json").is_file():
@@ -50,6 +58,27 @@ def inspect(folder: Path) -> FolderFacts:
     return FolderFacts(architecture, weights, _shape(parameters, text_config))
 
 
+def _check_files(folder: Path) -> None:
+    """Whatever transformers might read of a folder is a regular file, and not huge where it is read whole."""
+    try:
+        for path in (*folder.iterdir(), *(folder / _TEMPLATES).glob("*")):
+            suffix = path.suffix.lower()
+            if suffix not in (*_SMALL_SUFFIXES, ".safetensors") or not path.exists():
+                continue
+            status = path.stat()
+            require_regular(path, status)
+            if suffix in _SMALL_SUFFIXES and status.st_size > _JSON_LIMIT:
+                raise _too_large(path)
+    except OSError as error:
+        raise ModelError(
+            f"The folder {show(folder.name)} cannot be read ({reason(error)}); check its permissions."
+        ) from None
+
+
+def _too_large(path: Path) -> ModelError:
+    return ModelError(f"{show(path.name)} is too large to be what its name says; download the model again.")
+
+
 def _shape(parameters: int, text_config: Any) -> Shape:
     # A published config.json leaves out what equals transformers' defaults for Gemma 3.
     defaults = {
@@ -59,12 +88,17 @@ def _shape(parameters: int, text_config: Any) -> Shape:
         "num_key_value_heads": 4,
         "head_dim": 256,
         "vocab_size": 262_208,
+        "max_position_embeddings": 131_072,
     }
     stated = defaults | (text_config if isinstance(text_config, dict) else {})
     numbers = [stated[name] for name in defaults]
-    if not all(isinstance(n, int) and 0 < n < 1 << 31 for n in numbers):
-        raise ModelError("The model's config.json describes no possible model; download it again.")
-    layers, width, hidden, kv_heads, head, vocabulary = numbers
+    wrong = [name for name in defaults if type(stated[name]) is not int or not 0 < stated[name] < 1 << 31]
+    if wrong:
+        raise ModelError(
+            f"The model's config.json describes no possible model ({wrong[0]} must be a whole number "
+            "above 0); download it again."
+        )
+    layers, width, hidden, kv_heads, head, vocabulary, _ = numbers
     return Shape(parameters, layers, width, hidden, 2 * kv_heads * head, vocabulary)
 
 
@@ -88,13 +122,29 @@ def read_configuration(folder: Path) -> dict[str, Any]:
             f"The model in {show(folder.name)} is stored quantised, and its weights could not be patched; "
             "use the original weights, or a GGUF file."
         )
-    foreign = [key for key in _FOREIGN_KEYS if key in config]
+    foreign = list(dict.fromkeys(_foreign_keys(config)))
     if foreign:
         raise ModelError(
             f"config.json in {show(folder.name)} asks for other files or code ({', '.join(foreign)}), "
             "which is not done; remove that from it."
         )
     return config
+
+
+def _foreign_keys(config: dict[str, Any]) -> Iterator[str]:
+    """Keys at any depth that would make transformers look beyond the model's own weights."""
+    waiting: list[Any] = [config]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, list):
+            waiting += value
+        if not isinstance(value, dict):
+            continue
+        waiting += value.values()
+        for key, chosen in value.items():
+            named = key.endswith(_IMPLEMENTATIONS)
+            if key in _FOREIGN_KEYS or (named and chosen not in _OWN_IMPLEMENTATIONS):
+                yield ascii(key[:60])[1:-1]
 
 
 def _weight_files(folder: Path) -> tuple[Path, ...]:
@@ -151,11 +201,11 @@ def read_json(path: Path) -> dict[str, Any]:
         ModelError: missing, unreadable, too large, or not a JSON object.
     """
     try:
-        if path.stat().st_size > _JSON_LIMIT:
-            raise ModelError(
-                f"{show(path.name)} is too large to be what its name says; download the model again."
-            )
-        value = json.loads(path.read_text(encoding="utf-8"))
+        with open_regular(path) as file:
+            data = file.read(_JSON_LIMIT + 1)
+        if len(data) > _JSON_LIMIT:
+            raise _too_large(path)
+        value = json.loads(data.decode("utf-8"))
     except FileNotFoundError:
         raise ModelError(
             f"The folder {show(path.parent.name)} has no {path.name}; it is not a complete model."
@@ -179,8 +229,8 @@ def count_parameters(path: Path) -> int:
         f"{show(path.name)} is truncated or is not a safetensors file; download or export it again."
     )
     try:
-        size = path.stat().st_size
-        with path.open("rb") as file:
+        with open_regular(path) as file:
+            size = path.stat().st_size
             (length,) = struct.unpack("<Q", file.read(8))
             if not 2 <= length <= min(_HEADER_LIMIT, size - 8):
                 raise broken

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ctxviz.errors import ModelError
-from ctxviz.models.sources import reason, show
+from ctxviz.models.sources import open_regular, reason, show
 
 _SCALARS: Final = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _STRING: Final = 8
@@ -66,7 +66,7 @@ def read_header(path: Path) -> GgufHeader:
         ModelError: not GGUF, another version or byte order, truncated, or an unknown storage type.
     """
     try:
-        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        with open_regular(path) as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             return _Reader(data, path.name).header()
     except OSError as error:
         raise ModelError(
@@ -77,6 +77,12 @@ def read_header(path: Path) -> GgufHeader:
         raise ModelError(
             f"{show(path.name)} is truncated or damaged ({reason(error)}); download it again."
         ) from None
+
+
+def _scalar(type_id: int) -> str:
+    if type_id not in _SCALARS:
+        raise ValueError(f"it holds a value of the unknown type {type_id}")
+    return _SCALARS[type_id]
 
 
 class _Reader:
@@ -106,13 +112,13 @@ class _Reader:
         if type_id == _STRING:
             return self._string()
         if type_id != _ARRAY:
-            return self._take(_SCALARS[type_id])
+            return self._take(_scalar(type_id))
         element, length = self._take("I"), self._take("Q")
         if element == _STRING:
             for _ in range(length):
                 self._skip(self._take("Q"))
         else:
-            self._skip(length * struct.calcsize("<" + _SCALARS[element]))
+            self._skip(length * struct.calcsize("<" + _scalar(element)))
         return length
 
     def header(self) -> GgufHeader:
@@ -149,8 +155,8 @@ class _Reader:
     def _placed(
         self, entries: list[tuple[str, tuple[int, ...], int, int]], alignment: int
     ) -> dict[str, GgufTensor]:
-        if alignment < 1 or alignment & (alignment - 1):
-            raise ValueError(f"an alignment of {alignment}")
+        if type(alignment) is not int or alignment < 1 or alignment & (alignment - 1):
+            raise ValueError(f"an alignment of {str(alignment)[:20]}")
         begin = -(-self._at // alignment) * alignment
         tensors: dict[str, GgufTensor] = {}
         for name, shape, type_id, offset in entries:

@@ -49,6 +49,8 @@ class HashMemo:
             return
 
     def _read(self) -> dict[str, Any]:
+        if not self._path.is_file():
+            return {}
         try:
             entries = json.loads(self._path.read_text())
         except (OSError, ValueError):

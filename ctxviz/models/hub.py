@@ -57,11 +57,18 @@ def _snapshot(
 
 def is_downloaded(hub_id: str) -> bool:
     """Whether a model's configuration and weights are in the Hub's cache; touches no network."""
+    return downloaded_folder(hub_id) is not None
+
+
+def downloaded_folder(hub_id: str) -> Path | None:
+    """Where a downloaded model lies in the Hub's cache, or None; touches no network."""
     import huggingface_hub
 
     names = ("model.safetensors", "model.safetensors.index.json")
     found = [huggingface_hub.try_to_load_from_cache(hub_id, name) for name in ("config.json", *names)]
-    return isinstance(found[0], str) and any(isinstance(f, str) for f in found[1:])
+    if isinstance(found[0], str) and any(isinstance(f, str) for f in found[1:]):
+        return Path(found[0]).parent
+    return None
 
 
 def _reporter(progress: Progress | None) -> type:

@@ -89,9 +89,14 @@ def _converted_bytes(parameters: int) -> int:
 
 def is_ready(entry: Entry) -> bool:
     """Whether a catalogue model can be loaded without converting or downloading; touches no network."""
+    return ready_folder(entry) is not None
+
+
+def ready_folder(entry: Entry) -> Path | None:
+    """The folder of a catalogue model that is ready, which transformers can load too; touches no network."""
     if entry.sha256 is not None:
-        return cache.looks_ready(entry.sha256)
-    return entry.hub_id is not None and hub.is_downloaded(entry.hub_id)
+        return cache.place_of(entry.sha256) if cache.looks_ready(entry.sha256) else None
+    return None if entry.hub_id is None else hub.downloaded_folder(entry.hub_id)
 
 
 def estimate(reference: str, dtypes: Sequence[str] = ("float32",), device: str = "cpu") -> MemoryNeed:

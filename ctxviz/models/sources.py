@@ -5,10 +5,12 @@ No torch here: a wrong reference is told in a moment.
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import BinaryIO, Final, Literal
 
 from ctxviz.errors import ModelError
 from ctxviz.models.catalogue import CATALOGUE, Entry
@@ -110,12 +112,41 @@ def _from_path(path: Path) -> Source:
 
 def _starts_like_gguf(path: Path) -> bool:
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             return file.read(4) == b"GGUF"
     except OSError as error:
         raise ModelError(
             f"{show(path.name)} cannot be read ({reason(error)}); check its permissions."
         ) from None
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open a file for reading, unless it is a pipe, a device or the like, which may hang or never end.
+
+    Raises:
+        ModelError: it is not a regular file, links followed.
+        OSError: it cannot be opened.
+    """
+    require_regular(path, path.stat())
+    # Not to wait where it became a pipe just now.
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    file = os.fdopen(os.open(path, flags), "rb")
+    try:
+        require_regular(path, os.fstat(file.fileno()))
+    except ModelError:
+        file.close()
+        raise
+    return file
+
+
+def require_regular(path: Path, status: os.stat_result) -> None:
+    """Check what :func:`os.stat` said of a file.
+
+    Raises:
+        ModelError: it is not a regular file.
+    """
+    if not stat.S_ISREG(status.st_mode):
+        raise ModelError(f"{show(path.name)} is not a regular file; replace it by the model's own file.")
 
 
 def pickle_refusal(name: str) -> str:
@@ -135,5 +166,10 @@ def show(text: str, limit: int = 80) -> str:
 def reason(error: BaseException) -> str:
     """An exception's own words, without the paths of an OSError, on one short line."""
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    first = next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
+    if isinstance(error, KeyError):
+        text = f"missing or unknown: {text}"
+    lines = [line.strip() for line in text.splitlines() if line.strip()] or [type(error).__name__]
+    # A heading alone tells nothing.
+    first = " ".join(lines[:2]) if lines[0].endswith(":") else lines[0]
+    first = first.encode("utf-8", "backslashreplace").decode("utf-8").rstrip(".:")
     return first if len(first) <= 200 else first[:199] + "…"

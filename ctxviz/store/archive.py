@@ -6,6 +6,7 @@ Nothing is ever unpacked to disk, so an entry's name is only a name; odd ones ar
 from __future__ import annotations
 
 import io
+import os
 import struct
 import zipfile
 import zlib
@@ -76,6 +77,8 @@ def _bytes(source: str | Path | bytes | BinaryIO) -> bytes:
         data = source
     elif isinstance(source, (str, Path)):
         try:
+            if os.path.exists(source) and not (os.path.isfile(source) or os.path.isdir(source)):
+                raise BundleError(f"The run file {str(source)!r} is not a regular file; name a .ctxviz file.")
             with open(source, "rb") as file:
                 data = file.read(FILE_BYTES + 1)
         except (OSError, ValueError) as error:

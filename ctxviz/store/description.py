@@ -12,7 +12,7 @@ import numpy as np
 from ctxviz.errors import BundleError, SettingsError
 from ctxviz.records import Baseline, Context, Fold, ModelIdentity, RunSettings, TopTokens
 from ctxviz.run import SCHEMA_VERSION, Run
-from ctxviz.store.fields import Fields, parse
+from ctxviz.store.fields import Fields, encodable, parse
 from ctxviz.store.limits import LAYERS, STEPS, TEXT, WIDTH, broken
 
 FORMAT: Final = "ctxviz-run"
@@ -46,7 +46,7 @@ class Description:
 
 
 def write(run: Run, steps: int) -> bytes:
-    """``run.json`` of the first ``steps`` steps; ASCII, so that lone surrogates survive as escapes."""
+    """``run.json`` of the first ``steps`` steps, in ASCII; lone surrogates are replaced when it is read."""
     settings = asdict(run.settings) | {"fold": str(run.settings.fold)}
     context = asdict(run.context) | {"fold": str(run.context.fold)}
     described = {
@@ -108,12 +108,14 @@ def read(data: bytes) -> Description:
         raise broken("its run.json does not describe a ctxviz run")
     _check_version(fields.get("schema_version"))
     settings = _read_settings(fields.child("settings"))
+    context = _read_context(fields.child("context"))
+    _check_fold(settings.fold, len(context.token_ids))
     steps = fields.children("steps")
     if len(steps) > STEPS:
         raise broken(f"it holds more than {STEPS} steps")
     return Description(
         model=_read_model(fields.child("model")),
-        context=_read_context(fields.child("context")),
+        context=context,
         settings=settings,
         outcome=fields.text_or_none("outcome"),
         forgotten_vectors=fields.integer("forgotten_vectors", 0, BIG),
@@ -151,7 +153,7 @@ def _read_model(fields: Fields) -> ModelIdentity:
         sha256=fields.text_or_none("sha256"),
         device=fields.text("device"),
         threads=fields.integer("threads", 1, BIG),
-        libraries=tuple((name, version) for name, version in libraries),
+        libraries=tuple((encodable(name), encodable(version)) for name, version in libraries),
     )
 
 
@@ -187,13 +189,21 @@ def _read_context(fields: Fields) -> Context:
     ids, texts = fields.integers("token_ids"), fields.texts("token_texts")
     if len(ids) != len(texts):
         raise broken("its prompt has other numbers of tokens and of pieces")
-    prompt = fields.text("prompt", TEXT)
-    return Context(prompt, ids, texts, _fold(fields), fields.texts("image_sha256"))
+    if not ids:
+        raise broken("its prompt has no tokens")
+    prompt, fold = fields.text("prompt", TEXT), _fold(fields)
+    _check_fold(fold, len(ids))
+    return Context(prompt, ids, texts, fold, fields.texts("image_sha256"))
+
+
+def _check_fold(fold: Fold, tokens: int) -> None:
+    if fold.kind == "span" and fold.end > tokens:
+        raise broken(f"its fold {fold} reaches past its prompt of {tokens} tokens")
 
 
 def _read_step(fields: Fields, settings: RunSettings) -> StepText:
     baselines = tuple(
-        Baseline(b.text("dtype"), b.number("margin"), _read_top(b.child("top")), b.number("seconds"))
+        Baseline(b.text("dtype"), b.duration("margin"), _read_top(b.child("top")), b.duration("seconds"))
         for b in fields.children("baselines")
     )
     tops = tuple(_read_top(top) for top in fields.children("tops"))
@@ -205,7 +215,7 @@ def _read_step(fields: Fields, settings: RunSettings) -> StepText:
         text=fields.text("text"),
         next_token_id=fields.integer("next_token_id", 0, BIG),
         next_text=fields.text("next_text"),
-        seconds=fields.number("seconds"),
+        seconds=fields.duration("seconds"),
         baselines=baselines,
         tops=tops,
     )

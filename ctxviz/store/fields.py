@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any
+import re
+from typing import Any, Final
 
 from ctxviz.store.limits import PIECE, broken
+
+_SURROGATES: Final = re.compile("[\ud800-\udfff]")
+
+
+def encodable(text: str) -> str:
+    """Text with U+FFFD for lone surrogates, which UTF-8 cannot hold."""
+    return _SURROGATES.sub("\ufffd", text)
 
 
 def parse(data: bytes) -> Fields:
@@ -70,7 +78,7 @@ class Fields:
         value = self.get(name)
         if not isinstance(value, str) or len(value) > limit:
             raise self._wrong(name, f"text of at most {limit} characters")
-        return value
+        return encodable(value)
 
     def text_or_none(self, name: str) -> str | None:
         return None if self.get(name) is None else self.text(name)
@@ -89,22 +97,29 @@ class Fields:
     def finite(self, name: str) -> float:
         return self._float(self.get(name), name)
 
+    def duration(self, name: str) -> float:
+        """Seconds, or another float that is never below 0; null is NaN."""
+        value = self.number(name)
+        if value < 0:
+            raise self._wrong(name, "a number of at least 0")
+        return value
+
     def numbers(self, name: str) -> list[float]:
         """Floats; null is NaN."""
         return [math.nan if v is None else self._float(v, name) for v in self._list(name)]
 
     def integers(self, name: str) -> tuple[int, ...]:
-        """Whole numbers that fit 32 bits."""
+        """Whole numbers from 0 that fit 32 bits."""
         values = self._list(name)
-        if not all(type(value) is int and -(2**31) <= value < 2**31 for value in values):
-            raise self._wrong(name, "a list of whole numbers")
+        if not all(type(value) is int and 0 <= value < 2**31 for value in values):
+            raise self._wrong(name, "a list of whole numbers from 0")
         return tuple(values)
 
     def texts(self, name: str) -> tuple[str, ...]:
         values = self._list(name)
         if not all(isinstance(value, str) and len(value) <= PIECE for value in values):
             raise self._wrong(name, "a list of short texts")
-        return tuple(values)
+        return tuple(map(encodable, values))
 
     def child(self, name: str) -> Fields:
         return Fields(self.get(name), f"{name} of {self._where}")

@@ -110,6 +110,8 @@ def load_patch(path: str | Path) -> tuple[tuple[LayerPatch, ...], dict[str, str]
         BundleError: the file is not an exported patch.
     """
     try:
+        if Path(path).exists() and not Path(path).is_file():
+            raise _not_a_patch(path, "it is not a regular file")
         with safe_open(str(path), framework="numpy") as file:
             metadata = dict(file.metadata() or {})
             if metadata.get("format") != FORMAT or any(key not in metadata for key in KEYS):

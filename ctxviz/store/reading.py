@@ -41,7 +41,15 @@ def read_steps(data: bytes, about: Description) -> tuple[dict[str, Array], dict[
         references = {
             name: _numbers(table, "steps", name).reshape(shape)[:, first] for name in REFERENCE_METRICS
         }
+    _never_below(0, "steps", {n: series[n] for n in ("tvd", "logit_linf", "seconds")} | references)
+    _never_below(-1, "steps", {"rank": series["rank"]})
     return series, references
+
+
+def _never_below(least: int, table: str, columns: dict[str, Array]) -> None:
+    for name, values in columns.items():
+        if (values < least).any():
+            raise broken(f"the column {name} of its {table} table holds a number below {least}")
 
 
 def read_layers(data: bytes, about: Description) -> dict[str, Array]:
@@ -53,7 +61,11 @@ def read_layers(data: bytes, about: Description) -> dict[str, Array]:
         index = np.indices(shape)
         _expect_rows(table, "layers", variants, index[:2])
         _expect("layers", "layer", _numbers(table, "layers", "layer"), index[2].ravel())
-        return {name: _layer_metric(table, name).reshape(shape) for name in LAYER_METRICS}
+        metrics = {name: _layer_metric(table, name).reshape(shape) for name in LAYER_METRICS}
+    _never_below(-1, "layers", {name: metrics[name] for name in INTEGER_LAYER_METRICS})
+    if (metrics["h_argmin"] >= about.model.width).any():
+        raise broken("the column h_argmin of its layers table names coordinates that the model lacks")
+    return metrics
 
 
 def _layer_metric(table: pa.Table, name: str) -> Array:

@@ -7,7 +7,6 @@ as ``update``, ``arithmetic``, ``dtype``, ``first_layer``, ``floor``. What was n
 from __future__ import annotations
 
 import io
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 
 from ctxviz.records import INTEGER_LAYER_METRICS, LAYER_METRICS, SOLVER_CASES, LayerVectors, Variant
 from ctxviz.run import REFERENCE_METRICS, Run
+from ctxviz.store.fields import encodable
 from ctxviz.store.limits import TABLE_ROWS
 
 NAMES: Final = ("step", "update", "arithmetic", "dtype", "first_layer", "floor")
@@ -25,8 +25,6 @@ FLAGS: Final = ("match", "tie")
 DISTANCES: Final = ("tvd", "logit_linf", "kl", "seconds")
 VECTORS: Final = {"h": "h", "delta_v": "delta_v", "m": "scale", "delta_m": "delta_scale"}
 """Column of the coordinates table -> field of LayerVectors."""
-
-_SURROGATES: Final = re.compile("[\ud800-\udfff]")
 
 Column = Any
 """A pyarrow array; pyarrow comes without types."""
@@ -141,7 +139,7 @@ def _floats(values: NDArray[Any]) -> Column:
 
 def _texts(texts: Sequence[str], repeats: int) -> Column:
     """Each text ``repeats`` times; lone surrogates, which UTF-8 cannot hold, become U+FFFD."""
-    clean = [_SURROGATES.sub("\ufffd", text) for text in texts]
+    clean = [encodable(text) for text in texts]
     return pa.array([text for text in clean for _ in range(repeats)], pa.string())
 
 

@@ -7,7 +7,9 @@ import io
 import json
 import math
 import os
+import shlex
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -28,6 +30,7 @@ from ctxviz.errors import OutOfMemoryError
 from ctxviz.records import Reference, Step
 from ctxviz.run import Run
 from ctxviz.store import load_run
+from ctxviz.store.files import write_whole
 from tests.tiny_models import save_tiny_folder
 
 ROOT = Path(__file__).parents[2]
@@ -380,7 +383,22 @@ def test_models_lists_the_catalogue() -> None:
 def test_fetch_makes_a_model_ready(tiny: str) -> None:
     status, out, err = call("fetch", tiny)
     assert (status, err) == (0, "")
-    assert "ready" in out
+    assert "ready in " in out
+    assert tiny in out
+
+
+def test_a_folder_is_told_from_the_home_folder_on(tiny: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(Path(tiny).parent))
+    assert call("fetch", tiny) == (0, f"{Path(tiny).name} is ready in ~/{Path(tiny).name}\n", "")
+
+
+def test_models_says_where_a_ready_model_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ctxviz.cli.catalogue.ready_folder", lambda entry: tmp_path / entry.key)
+    assert f"gemma-3-270m lies in {tmp_path / 'gemma-3-270m'}\n" in call("models")[1]
+
+
+def test_a_missing_name_of_a_prompt_file(tiny: str) -> None:
+    assert_refused(*call("run", "--model", tiny, "--prompt", "@"), "missing after @")
 
 
 @pytest.fixture
@@ -459,6 +477,100 @@ def test_ctrl_c_ends_with_130_and_keeps_the_run(tiny: str, tmp_path: Path) -> No
     assert 0 < len(run) < 200
     assert [line["step"] for line in lines] == list(range(len(run)))
     assert all(line["unpatched_tvd"] is not None for line in lines)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_being_ended_keeps_the_run_too(tiny: str, tmp_path: Path, number: signal.Signals) -> None:
+    target = tmp_path / "stopped.ctxviz"
+    arguments = ("run", "--model", tiny, "--prompt", PROMPT, "--max-new-tokens", "200", "--threads", "1")
+    with process(*arguments, "--json", "--save", str(target)) as running:
+        assert running.stdout is not None
+        running.stdout.readline()
+        running.send_signal(number)
+        _, err = running.communicate(timeout=120)
+    assert (running.returncode, err) == (128 + number, b"ctxviz: Interrupted.\n")
+    run = load_run(target)
+    assert run.outcome == "stopped"
+    assert 0 < len(run) < 200
+
+
+WRITERS = {
+    "models": ("models",),
+    "help": ("--help",),
+    "version": ("--version",),
+    "run": ("run",),
+    "json": ("run", "--json"),
+}
+
+
+@pytest.mark.parametrize("case", WRITERS)
+@pytest.mark.parametrize("redirection", [">&-", "> /dev/full"])
+def test_output_that_cannot_be_written(case: str, redirection: str, tiny: str, tmp_path: Path) -> None:
+    command, target = WRITERS[case], tmp_path / "kept.ctxviz"
+    if command[0] == "run":
+        command += ("--model", tiny, "--prompt", PROMPT, "--max-new-tokens", "2", "--threads", "1")
+        command += ("--save", str(target))
+    line = shlex.join([sys.executable, "-m", "ctxviz", *command])
+    done = subprocess.run(["sh", "-c", f"{line} {redirection}"], cwd=ROOT, capture_output=True, timeout=120)
+    assert_refused(done.returncode, done.stdout.decode(), done.stderr.decode(), "utput")
+    if command[0] == "run" and redirection != ">&-":
+        assert len(load_run(target)) > 0
+
+
+@pytest.mark.parametrize("kind", ["pipe", "socket", "folder", "link", "long"])
+def test_run_files_that_must_not_be_replaced(
+    kind: str, tiny: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    target = Path("it.ctxviz")
+    if kind == "pipe":
+        os.mkfifo(target)
+    elif kind == "socket":
+        with socket.socket(socket.AF_UNIX) as bound:
+            bound.bind(str(target))
+    elif kind == "folder":
+        target.mkdir()
+    elif kind == "link":
+        os.mkfifo("pipe")
+        target.symlink_to("pipe")
+    else:
+        target = Path("x" * 300)
+    before = target.lstat() if kind != "long" else None
+    arguments = ("run", "--model", "no-such-model", "--prompt", PROMPT, "--save", target)
+    assert_refused(*call(*arguments), "run file")
+    with pytest.raises(OSError, match=r"not a regular file|too long"):
+        write_whole(target, b"data")
+    assert (target.lstat() if kind != "long" else None) == before
+
+
+def test_a_run_that_cannot_be_saved_is_still_printed(
+    tiny: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("ctxviz.store.bundle.write_whole", full)
+    target = tmp_path / "run.ctxviz"
+    arguments = (
+        "run",
+        "--model",
+        tiny,
+        "--prompt",
+        PROMPT,
+        "--max-new-tokens",
+        2,
+        "--json",
+        "--save",
+        target,
+    )
+    status, out, err = call(*arguments)
+    assert (status, len(parse(out)), len(err.splitlines())) == (2, 2, 1)
+    assert "No space left on device" in err
+    # A name that is as long as may be.
+    monkeypatch.undo()
+    target = tmp_path / ("é" * 120 + ".ctxviz")
+    assert call(*arguments[:-1], target)[0] == 0
+    assert len(load_run(target)) == 2
 
 
 def test_a_reader_that_has_enough_ends_it_quietly(tiny: str) -> None:

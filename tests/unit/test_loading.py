@@ -16,6 +16,7 @@ from safetensors.torch import load_file, save_file
 from ctxviz.errors import ModelError
 from ctxviz.models import load_model, loading
 from ctxviz.models.folders import count_parameters, inspect
+from ctxviz.models.preparing import estimate
 from tests.tiny_models import save_tiny_folder, tiny_gemma3, tiny_image_gemma3, tiny_tokenizer
 from tests.unit.refusals import refusal
 
@@ -195,6 +196,84 @@ class TestFolders:
     def test_a_broken_tokenizer(self, folder):
         (folder / "tokenizer.json").write_text("{}")
         refusal(str(folder))
+
+
+def changed_config(folder: Path, **values: object) -> str:
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | values))
+    return str(folder)
+
+
+class TestHostileFolders:
+    @pytest.mark.parametrize("key", ["_attn_implementation", "attn_implementation", "experts_implementation"])
+    @pytest.mark.parametrize("value", ["org/kernel", "flash_attention_2", {"": "org/kernel"}, ["sdpa"]])
+    def test_a_kernel_that_a_configuration_names_is_refused(self, folder, key, value):
+        assert key in refusal(changed_config(folder, **{key: value}))
+        assert key in refusal(changed_config(folder, **{key: None, "text_config": {key: value}}))
+
+    @pytest.mark.parametrize("value", ["sdpa", "eager", None])
+    def test_stock_attention_may_be_named(self, folder, value):
+        model = load_model(changed_config(folder, _attn_implementation=value), device="cpu")
+        assert model.in_dtype("float32").config._attn_implementation == (value or "sdpa")
+
+    @pytest.mark.timeout(60)
+    @pytest.mark.parametrize(
+        "name",
+        [
+            "config.json",
+            "generation_config.json",
+            "tokenizer.json",
+            "tokenizer_config.json",
+            "special_tokens_map.json",
+            "chat_template.jinja",
+            "tokenizer.model",
+            "model.safetensors",
+        ],
+    )
+    def test_pipes_and_devices_are_refused_unopened(self, folder, name):
+        path = folder / name
+        path.unlink(missing_ok=True)
+        os.mkfifo(path)
+        said = {refusal(str(folder)), estimate_refusal(str(folder))}
+        path.unlink()
+        path.symlink_to("/dev/zero")
+        said |= {refusal(str(folder)), estimate_refusal(str(folder))}
+        assert said <= {
+            f"'{name}' is not a regular file; replace it by the model's own file.",
+            "The folder 'tiny' has no tokenizer.json; add the model's tokenizer files to it.",
+        }
+
+    @pytest.mark.timeout(60)
+    def test_a_pipe_as_a_shard_or_its_index(self, folder):
+        weights = folder / "model.safetensors"
+        weights.rename(folder / "part.safetensors")
+        index = folder / "model.safetensors.index.json"
+        os.mkfifo(index)
+        assert "not a regular file" in refusal(str(folder))
+        index.unlink()
+        index.write_text(json.dumps({"weight_map": {"a": "part.safetensors"}}))
+        (folder / "part.safetensors").unlink()
+        os.mkfifo(folder / "part.safetensors")
+        assert "part.safetensors" in refusal(str(folder))
+
+    @pytest.mark.parametrize("name", ["generation_config.json", "tokenizer.json", "chat_template.jinja"])
+    def test_a_huge_small_file_is_refused_unread(self, folder, name):
+        with (folder / name).open("wb") as file:
+            file.truncate(1 << 36)
+        assert "too large" in refusal(str(folder))
+
+    @pytest.mark.parametrize("value", [0, -5, 1.5, "256", True])
+    def test_a_window_without_room(self, folder, value):
+        assert "max_position_embeddings" in refusal(changed_config(folder, max_position_embeddings=value))
+
+    def test_reasons_say_something(self, folder):
+        assert "field 'rms_norm_eps': " in refusal(changed_config(folder, rms_norm_eps="tiny"))
+
+
+def estimate_refusal(reference: str) -> str:
+    with pytest.raises(ModelError) as caught:
+        estimate(reference)
+    return str(caught.value)
 
 
 class TestSafetensors:

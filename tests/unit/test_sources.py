@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from ctxviz.models.sources import resolve
+from ctxviz.errors import ModelError
+from ctxviz.models.gguf_files import read_header
+from ctxviz.models.sources import open_regular, reason, resolve
 from tests.tiny_models import save_tiny_folder
 from tests.unit.refusals import refusal
 
@@ -92,3 +94,23 @@ class TestReferences:
         text = refusal(str(path))
         assert "pickle" in text
         assert "safetensors" in text
+
+    @pytest.mark.timeout(30)
+    def test_pipes_and_devices_are_never_opened(self, tmp_path):
+        os.mkfifo(tmp_path / "a.gguf")
+        (tmp_path / "b.gguf").symlink_to("/dev/zero")
+        for name in ("a.gguf", "b.gguf"):
+            assert "regular file" in refusal(str(tmp_path / name))
+            for read in (read_header, open_regular):
+                with pytest.raises(ModelError, match="not a regular file"):
+                    read(tmp_path / name)
+
+
+def test_reasons_say_something():
+    assert reason(KeyError("evil")) == "missing or unknown: 'evil'"
+    assert reason(ValueError("Validation error for field 'a':\n    must be positive.\n")) == (
+        "Validation error for field 'a': must be positive"
+    )
+    assert reason(ValueError()) == "ValueError"
+    assert reason(OSError(2, "No such file", "/secret/path")) == "No such file"
+    reason(ValueError("\ud800")).encode("utf-8")

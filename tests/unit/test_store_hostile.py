@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import struct
 import zipfile
 import zlib
@@ -76,6 +77,19 @@ BAD_DESCRIPTIONS: dict[str, tuple[Callable[[dict[str, Any]], None], str]] = {
     "one dtype less": (put("settings", "dtypes", value=["float32"]), "variants"),
     "floor of 7": (put("settings", "floor", value=7), "floor"),
     "floor null": (put("settings", "floor", value=None), "floor"),
+    "fold past the prompt": (put("context", "fold", value="2:900"), "reaches past its prompt of"),
+    "fold of the settings past the prompt": (
+        put("settings", "fold", value="2:900"),
+        "reaches past its prompt",
+    ),
+    "a prompt without tokens": (
+        lambda r: r["context"].update(token_ids=[], token_texts=[]),
+        "prompt has no tokens",
+    ),
+    "negative id": (put("context", "token_ids", 0, value=-1), "token_ids"),
+    "negative id of a top": (put("steps", 0, "tops", 0, "ids", 0, value=-5), "ids"),
+    "negative seconds": (put("steps", 0, "seconds", value=-1), "seconds"),
+    "negative margin": (put("steps", 0, "baselines", 0, "margin", value=-0.5), "margin"),
     "fold of nothing": (put("context", "fold", value="4:4"), "fold"),
     "ids and texts": (put("context", "token_ids", value=[1, 2]), "tokens"),
     "huge id": (put("context", "token_ids", value=[2**40] * 10), "token_ids"),
@@ -208,6 +222,47 @@ def test_a_table_that_disagrees_is_refused(
     parts: dict[str, bytes], name: str, change: Callable[[pa.Table], pa.Table], words: str
 ) -> None:
     refused(packed(retabled(parts, name, change)), words)
+
+
+def negative(values: pa.ChunkedArray) -> pa.Array:
+    return pa.array([-3] * len(values), values.type)
+
+
+@pytest.mark.parametrize(
+    ("table", "name"),
+    [("steps", "tvd"), ("steps", "seconds"), ("steps", "rank"), ("layers", "dead"), ("layers", "h_argmin")],
+)
+def test_counts_and_distances_below_what_they_can_be_are_refused(
+    parts: dict[str, bytes], table: str, name: str
+) -> None:
+    changed = retabled(parts, f"{table}.parquet", column(name, negative))
+    refused(packed(changed), "holds a number below")
+
+
+def test_what_a_model_that_overflowed_leaves_is_opened(parts: dict[str, bytes]) -> None:
+    nothing = {"ids": [], "probabilities": [], "texts": []}
+    run = load_run(packed(described(parts, put("steps", 0, "tops", 0, value=nothing))))
+    assert len(run.top(0, 0).ids) == 0
+
+
+def test_pipes_and_devices_are_refused_unopened(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.ctxviz")
+    refused(tmp_path / "pipe.ctxviz", "not a regular file")
+    (tmp_path / "zero.ctxviz").symlink_to("/dev/zero")
+    refused(tmp_path / "zero.ctxviz", "not a regular file")
+
+
+def test_lone_surrogates_anywhere_are_replaced(parts: dict[str, bytes]) -> None:
+    def change(run: dict[str, Any]) -> None:
+        run["model"]["name"] = run["outcome"] = run["context"]["prompt"] = "a\ud800b"
+        run["model"]["libraries"] = [["\udfff", "1"]]
+        run["context"]["token_texts"][0] = run["steps"][0]["text"] = "\udc80"
+        run["steps"][0]["tops"][0]["texts"][0] = "\udc80"
+
+    run = load_run(packed(described(parts, change)))
+    assert run.model.name == run.outcome == run.context.prompt == "a\ufffdb"
+    assert run.model.libraries == (("\ufffd", "1"),)
+    assert (run.context.token_texts[0], run.token(0)[2], run.top(0, 0).texts[0]) == ("\ufffd",) * 3
 
 
 def refused(bundle: Any, words: str) -> None:
