@@ -139,7 +139,7 @@ class Stream:
             state = context_pass.advance(query)
             self._baselines[dtype] = distribution = Distribution(state.logits)
             top = self._top(distribution)
-            baselines.append(Baseline(dtype, distances.margin(state.logits), top, state.seconds))
+            baselines.append(Baseline(dtype, distances.margin(distribution), top, state.seconds))
             variants += [
                 self._variant(variant, kept_ids, positions, state, distribution, baselines[-1].margin)
                 for variant in self._settings.variants

@@ -36,19 +36,19 @@ def without_page() -> float:
 
 def with_page(context: BrowserContext, address: str) -> tuple[float, float]:
     """Median seconds of the patched pass in the page, and seconds from a click to the inspector."""
-    query = urlencode({"model": "gemma-3-270m", "prompt": PROMPT, "rules": "stable", "tokens": TOKENS})
+    query = urlencode({"model": "gemma-3-270m", "prompt": PROMPT, "update": "stable", "tokens": TOKENS})
     page = context.new_page()
     page.goto(f"{address}/?{query}")
     page.wait_for_selector(READY)
     # Something on the page is animated only while it is watched.
     page.get_by_role("button", name="Generate", exact=True).click()
-    page.get_by_text(f"Finished · {TOKENS} tokens").wait_for(timeout=600_000)
+    page.get_by_text(f"Finished · {TOKENS} tokens").first.wait_for(timeout=600_000)
     with page.expect_download() as download:
         page.get_by_role("button", name="Download this run").click()
     seconds = _median_seconds(Path(download.value.path()))
     started = time.perf_counter()
     page.locator(CHIP).nth(5).click()
-    page.get_by_text("Behind token 5").wait_for()
+    page.get_by_text("Behind token 5").first.wait_for()
     clicked = time.perf_counter() - started
     page.close()
     return seconds, clicked
