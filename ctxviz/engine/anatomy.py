@@ -29,8 +29,6 @@ class LayerAnatomy:
     """One decoder layer: its modules by the field's names, and what never changes during a run."""
 
     index: int
-    prefix: str
-    """Name of the layer inside the model, e.g. ``model.layers.3``."""
     layer: nn.Module
     pre_mlp_norm: nn.Module
     gate: nn.Module
@@ -98,7 +96,6 @@ def _dissect_layer(index: int, prefix: str, layer: nn.Module, architecture: Arch
     finite = min(float(torch.finfo(weight.dtype).max), float(np.finfo(np.float32).max))
     return LayerAnatomy(
         index=index,
-        prefix=prefix,
         layer=layer,
         pre_mlp_norm=layer.get_submodule(architecture.pre_mlp_norm),
         gate=gate,
@@ -130,9 +127,6 @@ def _frobenius(module: nn.Module) -> float:
     # Row by row: a float64 copy of a large matrix would double the memory for a moment.
     rows = torch.linalg.vector_norm(weight.float(), dim=1)
     return float(torch.linalg.vector_norm(rows.cpu().double()))
-
-
-Hook = "Callable[[nn.Module, tuple[Any, ...], Any], Any]"
 
 
 @contextmanager

@@ -97,16 +97,6 @@ def compare(
     )
 
 
-def total_variation(
-    p: Float[Tensor, " V"] | Distribution, q: Float[Tensor, " V"] | Distribution
-) -> float | None:
-    """Half the L1 distance of the probabilities, 0 to 1; None where a side is no distribution."""
-    first, second = _distribution(p), _distribution(q)
-    if not (first.valid and second.valid):
-        return None
-    return 0.5 * float(torch.linalg.vector_norm(first.probs - second.probs, ord=1))
-
-
 def margin(logits: Float[Tensor, " V"] | Distribution) -> float:
     """Difference of the two largest logits; inf where there is one token only, NaN where it has no value."""
     p = _distribution(logits)

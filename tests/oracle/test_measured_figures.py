@@ -130,7 +130,8 @@ def check_scale(
     assert stats.scale_argmax[i] == size.argmax()
     assert stats.h_abs_min[i] == near(np.abs(h).min())
     assert stats.h_argmin[i] == np.abs(h).argmin()
-    assert stats.h_small[i] == (np.abs(h) < SMALL_H).sum() > 0
+    assert stats.h_small[i] == (np.abs(h) < SMALL_H).sum()
+    assert stats.h_small[i] > 0 or result.variant.update == "floored", "nothing to count"
     assert stats.dead[i] == int(i == DEAD_LAYER)
     assert stats.uncontrolled[i] == 0
     assert vectors is not None

@@ -64,7 +64,6 @@ def test_bounds_and_symmetry(pair: tuple[np.ndarray, np.ndarray]) -> None:
     # Pinsker's inequality ties the two together.
     assert there.kl >= 2 * there.tvd**2 - 1e-12
     assert (there.tvd, there.linf) == (back.tvd, back.linf)
-    assert distances.total_variation(first, second) == there.tvd
 
 
 @given(pairs | tied)
@@ -125,7 +124,7 @@ def test_softmax_is_not_in_float32() -> None:
     base, patched = nearby(gap=1e-6)
     careless = (base.softmax(0) - patched.softmax(0)).abs().sum().item() / 2
     exact = float(np.abs(softmax(base.numpy()) - softmax(patched.numpy())).sum() / 2)
-    assert distances.total_variation(base, patched) == pytest.approx(exact, rel=1e-8, abs=0)
+    assert distances.compare(base, patched).tvd == pytest.approx(exact, rel=1e-8, abs=0)
     assert careless != pytest.approx(exact, rel=1e-4, abs=0)
 
 
@@ -135,7 +134,7 @@ def test_logits_that_are_no_distribution(bad: list[float]) -> None:
     nothing = distances.Comparison(False, None, None, None, None)
     for first, second in ((good, bad_logits), (bad_logits, good), (bad_logits, bad_logits)):
         assert distances.compare(first, second) == nothing
-        assert distances.total_variation(first, second) is None
+        assert distances.compare(first, second).tvd is None
     assert math.isnan(distances.margin(bad_logits))
     ids, probabilities = distances.top(bad_logits, 2)
     assert (len(ids), len(probabilities)) == (0, 0)
@@ -208,7 +207,6 @@ def test_a_prepared_distribution_gives_the_same_and_is_computed_once(monkeypatch
     prepared, other = Distribution(base), Distribution(patched)
     assert distances.compare(prepared, other) == plain
     assert distances.compare(prepared, other) == plain
-    assert distances.total_variation(prepared, other) == plain.tvd
     assert distances.margin(prepared) == distances.margin(base)
     assert distances.top(prepared, 3)[0].tolist() == distances.top(base, 3)[0].tolist()
     # One for each side, and one for each plain tensor given to margin and top.
