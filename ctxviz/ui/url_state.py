@@ -84,18 +84,25 @@ def to_query(link: Link) -> dict[str, str]:
 
 
 def from_query(query: Mapping[str, str]) -> tuple[Link, list[str]]:
-    """A link, and one sentence for each parameter that was not understood and therefore ignored."""
+    """A link, and what was ignored: a sentence for each setting, and one for all unknown names."""
     values: dict[str, Any] = {}
     problems: list[str] = []
+    unknown: list[str] = []
     known = {name: field for field, name in _NAMES.items()}
     for name, text in query.items():
         if name not in known:
-            problems.append(f"The link's setting {name[:40]!r} is unknown and was ignored.")
+            unknown.append(name)
             continue
         try:
             values[known[name]] = _READERS[known[name]](text)
         except (ValueError, SettingsError):
             problems.append(f"The link's {name} {text[:60]!r} cannot be used and was ignored.")
+    if len(unknown) == 1:
+        problems.append(f"The link's setting {unknown[0][:40]!r} is unknown and was ignored.")
+    elif unknown:
+        problems.append(
+            f"{len(unknown)} settings of the link are unknown and were ignored, {unknown[0][:40]!r} among them."
+        )
     return Link(**values), problems
 
 

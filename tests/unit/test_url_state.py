@@ -117,3 +117,10 @@ def test_nonsense_is_ignored_with_one_sentence(name: str, text: str) -> None:
 def test_choosing_nothing_is_kept_in_the_link(field: str) -> None:
     link = Link(**{field: ()})
     assert from_query(to_query(link)) == (link, [])
+
+
+def test_many_unknown_settings_are_one_sentence() -> None:
+    link, problems = from_query({f"q{i}": "1" for i in range(300)})
+    assert link == Link()
+    assert len(problems) == 1
+    assert "300 settings" in problems[0]
