@@ -101,7 +101,7 @@ def from_query(query: Mapping[str, str]) -> tuple[Link, list[str]]:
         problems.append(f"The link's setting {unknown[0][:40]!r} is unknown and was ignored.")
     elif unknown:
         problems.append(
-            f"{len(unknown)} settings of the link are unknown and were ignored, {unknown[0][:40]!r} among them."
+            f"{len(unknown)} settings of the link are unknown and were ignored, {unknown[0][:40]!r} for one."
         )
     return Link(**values), problems
 
