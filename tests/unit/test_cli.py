@@ -435,9 +435,10 @@ def test_bench_shows_targets_beside_ratios(tiny: str) -> None:
 
 
 def process(*arguments: str | bytes, **options: Any) -> subprocess.Popen[bytes]:
-    """The command line as its own process, with Ctrl-C as on a terminal whatever this process ignores."""
+    """The command line as its own process, with signals as on a terminal whatever this process ignores."""
     code = (
         "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler);"
+        "signal.signal(signal.SIGTERM, signal.SIG_DFL); signal.signal(signal.SIGHUP, signal.SIG_DFL);"
         "from ctxviz.cli import main; sys.exit(main())"
     )
     return subprocess.Popen(
