@@ -6,7 +6,7 @@
 const KEPT = 4;
 const BUSY = new Set(["queued", "loading", "running"]);
 const ENDED = new Set(["done", "stopped", "failed", "empty"]);
-const PAUSES = { running: [180, 500], loading: [200, 400], queued: [250, 1000], paused: [500, 3000] };
+const PAUSES = { running: [130, 500], loading: [200, 400], queued: [250, 1000], paused: [500, 3000] };
 const ARRIVALS_KEPT = 24;
 const HIDDEN_PAUSE = 5000;
 const sources = new Map();
