@@ -20,11 +20,22 @@ from ctxviz.errors import SettingsError
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int32]
+Flags = NDArray[np.bool_]
 
 UPDATE_RULES: Final = ("direct", "stable", "rescaled", "floored")
 ARITHMETICS: Final = ("written", "factored")
 DTYPES: Final = ("float64", "float32", "bfloat16", "float16")
 """Highest precision first; the first one chosen for a run decides its history."""
+
+REPLAYS: Final = ("same", "batch", "ulp", "rounded")
+"""Ways to run finished, written weights again: the same kernel; in a batch of two; with the input embedding
+moved by one unit in the last place; with the patched weights rounded through another dtype."""
+HELD: Final = "held"
+"""The replay of an earlier token's weights at this token; asked for by ``RunSettings.hold``."""
+REPLAY_KINDS: Final = (*REPLAYS, HELD)
+
+BUDGET_DTYPES: Final = ("float64", "float32")
+"""The dtypes an error budget compares with."""
 
 SOLVER_CASES: Final = ("unconstrained", "regular", "hard", "infeasible", "no input", "closed form")
 """Meaning of ``LayerStats.solver_case``: lambda = 0; Newton or bisection; the hard case; no solution on the
@@ -108,7 +119,10 @@ class RunSettings:
     """Everything that decides a run besides the model and the prompt.
 
     ``floor`` is tau of the floored rule in units of RMS (0 < tau <= 1). ``small_h`` is the threshold under
-    which |h_j| is counted as small. ``vector_budget`` is in bytes.
+    which |h_j| is counted as small. ``vector_budget`` is in bytes. ``replays`` (any of REPLAYS) are done for
+    every written variant right after it was built; ``hold`` is the step whose written weights are kept for
+    all later ones; ``budget`` asks for the further references of an error budget: eager attention, and the
+    same history in float32 and float64.
 
     Raises:
         SettingsError: on construction, for any value without meaning.
@@ -123,11 +137,18 @@ class RunSettings:
     max_new_tokens: int = 32
     small_h: float = 1e-3
     vector_budget: int = 256 * 2**20
+    replays: tuple[str, ...] = ()
+    hold: int | None = None
+    budget: bool = False
 
     def __post_init__(self) -> None:
         _choices("update rule", self.updates, UPDATE_RULES)
         _choices("arithmetic", self.arithmetics, ARITHMETICS)
         _choices("dtype", self.dtypes, DTYPES)
+        if self.replays:
+            _choices("replay", self.replays, REPLAYS)
+        if self.hold is not None and self.hold < 0:
+            raise SettingsError(f"The token to hold is {self.hold}; choose 0 or a later one.")
         if not 0 < self.floor <= 1:
             raise SettingsError(f"The floor is {self.floor}; choose a number above 0 and at most 1.")
         if self.first_layer < 0:
@@ -148,6 +169,18 @@ class RunSettings:
             for rule in self.updates
             for arithmetic in self.arithmetics
         )
+
+    @property
+    def replay_kinds(self) -> tuple[str, ...]:
+        """What is measured after a written variant was built, in the order of REPLAY_KINDS."""
+        held = () if self.hold is None else (HELD,)
+        return (*(kind for kind in REPLAYS if kind in self.replays), *held)
+
+    @property
+    def needed_dtypes(self) -> tuple[str, ...]:
+        """The dtypes a model must be loaded in: the chosen ones, and those an error budget compares with."""
+        wanted = {*self.dtypes, *(BUDGET_DTYPES if self.budget else ())}
+        return tuple(d for d in DTYPES if d in wanted)
 
     @property
     def ordered_dtypes(self) -> tuple[str, ...]:
@@ -260,6 +293,16 @@ class LayerStats:
     """lambda of the constrained least squares; NaN where the rule has none."""
     solver_case: Ints
     """Index into SOLVER_CASES."""
+    output_max_abs: Floats
+    """max |x_j| of the layer's output."""
+    drift_same: Floats
+    """||x_replayed - x_built|| / ||x_built|| of the layer's output, for a replay by the same kernel."""
+    drift_batch: Floats
+    """The same for a replay in a batch of two."""
+    drift_ulp: Floats
+    """The same after a move of the input embedding by one unit in the last place; the worst seed's."""
+    drift_rounded: Floats
+    """The same with the patched weights rounded through another dtype."""
 
 
 LAYER_METRICS: Final = tuple(f.name for f in fields(LayerStats))
@@ -282,13 +325,20 @@ class LayerVectors:
     """The denominators divided by: h (direct) or h' (the rules that move W_down)."""
     delta_v: Floats
     scale: Floats
-    """m."""
+    """m; shared by all steps of a dtype, as is ``stored``."""
     delta_scale: Floats
     """dm."""
+    stored: Floats
+    """w as the model stores it; the patch rounds w + dm to the dtype."""
+    uncontrolled: Flags
+    """True where the error dv_j stays."""
+    swallowed: Flags
+    """True where round(w + dm) = w though dm != 0 (written arithmetic only)."""
 
     @property
     def nbytes(self) -> int:
-        return self.h.nbytes + self.delta_v.nbytes + self.delta_scale.nbytes
+        own = (self.h, self.delta_v, self.delta_scale, self.uncontrolled, self.swallowed)
+        return sum(array.nbytes for array in own)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -309,6 +359,22 @@ class Baseline:
     """Difference of the two largest logits."""
     top: TopTokens
     seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """Finished, written weights run again, of one step and variant."""
+
+    kind: str
+    """One of REPLAY_KINDS."""
+    match: bool
+    """Whether the most probable token is the baseline's."""
+    tvd: float
+    """Against the baseline, as the building pass's; of several seeds the worst."""
+    shift: float
+    """Largest absolute difference of a logit from the building pass (``held``: from the baseline)."""
+    seconds: float
+    """Of one pass."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -332,6 +398,7 @@ class VariantStep:
     vectors: LayerVectors | None = None
     patches: tuple[LayerPatch, ...] | None = None
     """Present only where the run was asked to keep patches."""
+    replays: tuple[Replay, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -369,3 +436,9 @@ class Reference:
     """Baseline (cached step) against a full recompute without a cache, same dtype."""
     noise_floor_linf: float | None = None
     unpatched_linf: float | None = None
+    eager_tvd: float | None = None
+    """A full recompute with eager attention against one with sdpa attention, same dtype."""
+    float32_tvd: float | None = None
+    """Baseline against a full recompute of the same history in float32."""
+    float64_tvd: float | None = None
+    """The same in float64."""

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from ctxviz.records import (
     INTEGER_LAYER_METRICS,
     LAYER_METRICS,
+    REPLAY_KINDS,
     Baseline,
     Context,
     LayerStats,
@@ -29,9 +30,26 @@ from ctxviz.records import (
     Variant,
 )
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 STEP_METRICS: Final = ("match", "tie", "tvd", "logit_linf", "kl", "rank", "seconds")
-REFERENCE_METRICS: Final = ("unpatched_tvd", "noise_floor_tvd", "noise_floor_linf", "unpatched_linf")
+REFERENCE_METRICS: Final = (
+    "unpatched_tvd",
+    "noise_floor_tvd",
+    "noise_floor_linf",
+    "unpatched_linf",
+    "eager_tvd",
+    "float32_tvd",
+    "float64_tvd",
+)
+REPLAY_METRICS: Final = ("match", "tvd", "shift", "seconds")
+
+
+def replay_name(kind: str, metric: str) -> str:
+    """The name of a replay's column, e.g. ``replay_batch_tvd``."""
+    return f"replay_{kind}_{metric}"
+
+
+REPLAY_COLUMNS: Final = tuple(replay_name(kind, metric) for kind in REPLAY_KINDS for metric in REPLAY_METRICS)
 
 
 class Run:
@@ -52,7 +70,7 @@ class Run:
         self._tops: list[tuple[TopTokens, ...]] = []
         self._length = 0
         v, d, layers = len(self.variants), len(self.dtypes), model.n_layers
-        self._series = {name: _Growing((v,), np.float64) for name in STEP_METRICS}
+        self._series = {name: _Growing((v,), np.float64) for name in (*STEP_METRICS, *REPLAY_COLUMNS)}
         self._references = {name: _Growing((d,), np.float64) for name in REFERENCE_METRICS}
         self._fields = {
             name: _Growing((v, layers), np.int32 if name in INTEGER_LAYER_METRICS else np.float32)
@@ -75,8 +93,13 @@ class Run:
         )
         self._baselines.append(step.baselines)
         self._tops.append(tuple(v.top for v in step.variants))
-        for name, grown in self._series.items():
-            grown.append([float(getattr(v, name)) for v in step.variants])
+        for name in STEP_METRICS:
+            self._series[name].append([float(getattr(v, name)) for v in step.variants])
+        for kind in REPLAY_KINDS:
+            found = [next((r for r in v.replays if r.kind == kind), None) for v in step.variants]
+            for metric in REPLAY_METRICS:
+                values = [np.nan if r is None else float(getattr(r, metric)) for r in found]
+                self._series[replay_name(kind, metric)].append(values)
         for grown in self._references.values():
             grown.append([np.nan] * len(self.dtypes))
         for name, grown in self._fields.items():
@@ -114,8 +137,21 @@ class Run:
         return self._tops[step][variant]
 
     def series(self, metric: str, variant: int) -> NDArray[np.float64]:
-        """A STEP_METRICS column of one variant, [steps]."""
+        """A STEP_METRICS (or REPLAY_COLUMNS) column of one variant, [steps]."""
         return self._series[metric].array[: self._length, variant]
+
+    def replay(self, kind: str, metric: str, variant: int) -> NDArray[np.float64]:
+        """A REPLAY_METRICS column of one of REPLAY_KINDS, [steps], NaN where not measured."""
+        return self.series(replay_name(kind, metric), variant)
+
+    @property
+    def replayed(self) -> tuple[str, ...]:
+        """The REPLAY_KINDS with a value anywhere."""
+        return tuple(
+            kind
+            for kind in REPLAY_KINDS
+            if np.isfinite(self._series[replay_name(kind, "match")].array[: self._length]).any()
+        )
 
     def reference(self, metric: str, dtype: str) -> NDArray[np.float64]:
         """A REFERENCE_METRICS column of one dtype, [steps], NaN where not measured."""

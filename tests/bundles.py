@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ctxviz.records import LAYER_METRICS
-from ctxviz.run import REFERENCE_METRICS, STEP_METRICS, Run
+from ctxviz.run import REFERENCE_METRICS, REPLAY_COLUMNS, STEP_METRICS, Run
 from ctxviz.store import archive, save_run
 
 SMALL: dict[str, Any] = {"n_layers": 6, "width": 16, "steps": 5}
@@ -67,7 +67,7 @@ def differences(a: Run, b: Run) -> list[str]:
             found += [f"vectors {k} {i}"] * (not same(a.vectors(k, i), b.vectors(k, i)))
             found += [f"layers {k} {i}"] * (not same(a.layer_stats(k, i), b.layer_stats(k, i)))
     for i in range(len(a.variants)):
-        found += [m for m in STEP_METRICS if not same(a.series(m, i), b.series(m, i))]
+        found += [m for m in (*STEP_METRICS, *REPLAY_COLUMNS) if not same(a.series(m, i), b.series(m, i))]
         found += [m for m in LAYER_METRICS if not same(a.field(m, i), b.field(m, i))]
     found += [
         m for m in REFERENCE_METRICS for d in a.dtypes if not same(a.reference(m, d), b.reference(m, d))

@@ -14,6 +14,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from ctxviz.records import (
+    HELD,
+    REPLAYS,
     SOLVER_CASES,
     Baseline,
     Context,
@@ -24,6 +26,7 @@ from ctxviz.records import (
     ModelIdentity,
     Rank1Update,
     Reference,
+    Replay,
     RunSettings,
     Step,
     TopTokens,
@@ -61,8 +64,13 @@ def synthetic_run(
     texts: Sequence[str] = WORDS,
     faults: bool = True,
     outcome: str | None = "finished",
+    replays: Sequence[str] = (),
+    hold: int | None = None,
+    budget: bool = False,
 ) -> Run:
     """A finished run of invented numbers; the same arguments give the same run.
+
+    With replays, direct falls apart in a batch of two and after a move by one unit in the last place.
 
     ``texts`` are the new tokens' pieces, repeated as needed; ``faults=False`` leaves out the mismatch, the
     tie and the exact zero.
@@ -75,6 +83,9 @@ def synthetic_run(
         first_layer=first_layer,
         fold=fold,
         max_new_tokens=max(steps, 1),
+        replays=tuple(replays),
+        hold=hold,
+        budget=budget,
     )
     run = Run(synthetic_identity(n_layers, width), synthetic_context(fold), settings)
     for item in synthetic_items(run, steps, seed=seed, vectors=vectors, texts=texts, faults=faults):
@@ -125,7 +136,9 @@ def synthetic_items(
         for dtype in run.dtypes:
             noise = _floor(dtype) * float(rng.uniform(0.8, 1.2)) if k in NOISE_STEPS else None
             linf = None if noise is None else 40 * noise
-            yield Reference(k, dtype, float(rng.uniform(0.9, 0.999)), noise, linf)
+            more = None if noise is None or not run.settings.budget else noise * 1.3
+            wide = None if more is None else _floor(dtype) * 3
+            yield Reference(k, dtype, float(rng.uniform(0.9, 0.999)), noise, linf, None, more, wide, wide)
 
 
 def synthetic_patches(
@@ -223,7 +236,35 @@ def _variant_step(
         seconds=float(rng.uniform(0.05, 0.09)),
         layers=_stats(run, variant, made, rng),
         vectors=made if vectors else None,
+        replays=tuple(_replay(kind, k, variant, tvd, run, rng) for kind in _kinds(run, variant, k)),
     )
+
+
+def _kinds(run: Run, variant: Variant, k: int) -> list[str]:
+    """What is replayed at step k: nothing that was factored, and nothing held before it was built."""
+    if variant.arithmetic != "written":
+        return []
+    hold = run.settings.hold
+    return [kind for kind in run.settings.replay_kinds if kind != HELD or (hold is not None and k >= hold)]
+
+
+def _replay(kind: str, k: int, variant: Variant, built: float, run: Run, rng: np.random.Generator) -> Replay:
+    size = {"same": 0.0, "rounded": 0.02, HELD: 0.0 if k == run.settings.hold else 0.8}.get(kind)
+    if size is None:
+        size = 0.97 if variant.update == "direct" else 1e-5
+    size *= float(rng.uniform(0.7, 1.0))
+    return Replay(kind, size < 0.5, min(1.0, built + size), 40 * size, 0.03)
+
+
+def _drift(run: Run, kind: str, variant: Variant, rng: np.random.Generator) -> np.ndarray:
+    """Grows from layer to layer, for direct to about one; NaN where not replayed."""
+    n = run.model.n_layers
+    if kind not in run.settings.replays or variant.arithmetic != "written":
+        return np.full(n, np.nan, np.float32)
+    if kind == "same":
+        return np.zeros(n, np.float32)
+    end = 0.0 if variant.update == "direct" else -5.0
+    return (10 ** (np.linspace(-7, end, n) + rng.normal(0, 0.2, n))).astype(np.float32)
 
 
 def _top(
@@ -253,7 +294,8 @@ def _vectors(
         array[:first] = np.nan
     delta = delta_v.copy()
     delta[:first] = np.nan
-    return LayerVectors(h, delta, m, dm)
+    none = np.zeros(m.shape, bool)
+    return LayerVectors(h, delta, m, dm, m - 1, none, none.copy())
 
 
 def _stats(run: Run, variant: Variant, made: LayerVectors, rng: np.random.Generator) -> LayerStats:
@@ -291,4 +333,6 @@ def _stats(run: Run, variant: Variant, made: LayerVectors, rng: np.random.Genera
         output_error=(drawn(-1) * _floor(variant.dtype)).astype(np.float32),
         multiplier=floats(np.full(n, np.nan) if direct else drawn(-9)),
         solver_case=ints(np.full(n, case)),
+        output_max_abs=np.linspace(20, 900, n).astype(np.float32),
+        **{f"drift_{kind}": _drift(run, kind, variant, rng) for kind in REPLAYS},
     )

@@ -36,12 +36,15 @@ class Ledger:
         self._updates: list[list[Rank1Update | VectorUpdate]] | None = (
             [[] for _ in layers] if keep_patches else None
         )
-        self._vectors: dict[str, np.ndarray] | None = (
-            {name: np.full((count, width), np.nan, np.float32) for name in ("h", "delta_v", "delta_scale")}
-            if keep_vectors
-            else None
-        )
-        self._scale = np.stack([part.scale for part in layers]).astype(np.float32) if keep_vectors else None
+        self._vectors: LayerVectors | None = None
+        if keep_vectors:
+            h, delta_v, delta = (np.full((count, width), np.nan, np.float32) for _ in range(3))
+            scale, stored = (
+                np.stack([getattr(part, name) for part in layers]).astype(np.float32)
+                for name in ("scale", "stored_scale")
+            )
+            uncontrolled, swallowed = (np.zeros((count, width), bool) for _ in range(2))
+            self._vectors = LayerVectors(h, delta_v, scale, delta, stored, uncontrolled, swallowed)
 
     def note(self, metric: str, layer: int, value: float) -> None:
         """Record one figure; a value that is not finite in float32 stays unmeasured."""
@@ -59,13 +62,20 @@ class Ledger:
         if self._updates is not None:
             self._updates[layer].append(update)
 
-    def coordinates(self, layer: int, h: Doubles, delta_v: Doubles, delta_scale: np.ndarray) -> None:
+    def coordinates(self, layer: int, h: Doubles, delta_v: Doubles, update: ScaleUpdate) -> None:
         """Keep one layer's vectors where the run keeps them."""
         if self._vectors is not None:
-            for name, values in (("h", h), ("delta_v", delta_v), ("delta_scale", delta_scale)):
+            for name, values in (("h", h), ("delta_v", delta_v), ("delta_scale", update.delta)):
                 with np.errstate(over="ignore", under="ignore"):
                     row = np.asarray(values, np.float64).astype(np.float32)
-                self._vectors[name][layer] = np.where(np.isfinite(row), row, np.nan)
+                getattr(self._vectors, name)[layer] = np.where(np.isfinite(row), row, np.nan)
+            self._vectors.uncontrolled[layer] = update.uncontrolled
+
+    def swallowed(self, layer: int, swallowed: np.ndarray) -> None:
+        """Record which coordinates' updates rounding undid, [d]."""
+        self.note("swallowed", layer, int(swallowed.sum()))
+        if self._vectors is not None:
+            self._vectors.swallowed[layer] = swallowed
 
     def scale(
         self, layer: LayerAnatomy, h: Doubles, delta_v: Doubles, update: ScaleUpdate, small_h: float
@@ -82,17 +92,13 @@ class Ledger:
         self.note("h_small", index, int((magnitude < small_h).sum()))
         self.note("dead", index, int((layer.scale == 0).sum()))
         self.note("uncontrolled", index, int(update.uncontrolled.sum()))
-        self.coordinates(index, h, delta_v, update.delta)
+        self.coordinates(index, h, delta_v, update)
 
     def stats(self) -> LayerStats:
         return LayerStats(**self._stats)
 
     def vectors(self) -> LayerVectors | None:
-        if self._vectors is None or self._scale is None:
-            return None
-        return LayerVectors(
-            self._vectors["h"], self._vectors["delta_v"], self._scale, self._vectors["delta_scale"]
-        )
+        return self._vectors
 
     def patches(self) -> tuple[LayerPatch, ...] | None:
         if self._updates is None:

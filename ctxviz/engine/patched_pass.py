@@ -208,13 +208,15 @@ class _LayerPass:
         stored = torch.from_numpy(part.stored_scale)
         rounded = (stored + torch.from_numpy(update.delta).double()).to(module.weight.dtype)
         swallowed = (rounded.double().numpy() == part.stored_scale) & (update.delta != 0)
-        self.ledger.note("swallowed", part.index, int(swallowed.sum()))
+        self.ledger.swallowed(part.index, swallowed)
         return run_with_weight(module, rounded.to(output.device), args[0])
 
     def at_layer(self, _: Any, __: Any, output: Any) -> None:
         layer_out = to_double(first_tensor(output)[0, -1])
         error = _ratio(layer_out - self.layer_out_context, self.layer_out_context)
         self.ledger.note("output_error", self.part.index, error)
+        self.ledger.note("output_max_abs", self.part.index, float(np.abs(layer_out).max()))
+        self.layer_out = layer_out
 
     def _keep_rank_one(
         self, metric: str, norm: float, name: str, left: torch.Tensor, right: torch.Tensor

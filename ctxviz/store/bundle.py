@@ -9,8 +9,17 @@ from typing import Any, BinaryIO
 from numpy.typing import NDArray
 
 from ctxviz.errors import BundleError
-from ctxviz.records import LAYER_METRICS, LayerStats, LayerVectors, Reference, Step, VariantStep
-from ctxviz.run import REFERENCE_METRICS, Run
+from ctxviz.records import (
+    LAYER_METRICS,
+    REPLAY_KINDS,
+    LayerStats,
+    LayerVectors,
+    Reference,
+    Replay,
+    Step,
+    VariantStep,
+)
+from ctxviz.run import REFERENCE_METRICS, REPLAY_METRICS, Run, replay_name
 from ctxviz.store import archive, description, reading, tables
 from ctxviz.store.description import Description
 from ctxviz.store.files import write_whole
@@ -81,6 +90,18 @@ def _known(value: float) -> float | None:
     return None if math.isnan(value) else value
 
 
+def _replays(series: dict[str, NDArray[Any]], k: int, i: int) -> tuple[Replay, ...]:
+    """The replays that were measured at step k of variant i."""
+    found = {
+        kind: {m: float(series[replay_name(kind, m)][k, i]) for m in REPLAY_METRICS} for kind in REPLAY_KINDS
+    }
+    return tuple(
+        Replay(kind, bool(v["match"]), v["tvd"], v["shift"], v["seconds"])
+        for kind, v in found.items()
+        if not math.isnan(v["match"])
+    )
+
+
 def _step(
     about: Description,
     k: int,
@@ -102,6 +123,7 @@ def _step(
             seconds=float(series["seconds"][k, i]),
             layers=LayerStats(**{name: layers[name][k, i] for name in LAYER_METRICS}),
             vectors=vectors.get((k, i)),
+            replays=_replays(series, k, i),
         )
         for i, variant in enumerate(about.settings.variants)
     )

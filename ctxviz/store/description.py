@@ -17,6 +17,8 @@ from ctxviz.store.limits import LAYERS, STEPS, TEXT, WIDTH, broken
 
 FORMAT: Final = "ctxviz-run"
 BIG: Final = 2**31 - 1
+OLDEST_VERSION: Final = 1
+"""The first schema version, which knew no replays and no stored scale, is still read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,7 @@ class Description:
     outcome: str | None
     forgotten_vectors: int
     steps: tuple[StepText, ...]
+    version: int
 
 
 def write(run: Run, steps: int) -> bytes:
@@ -106,8 +109,8 @@ def read(data: bytes) -> Description:
     fields = parse(data)
     if fields.get("format") != FORMAT:
         raise broken("its run.json does not describe a ctxviz run")
-    _check_version(fields.get("schema_version"))
-    settings = _read_settings(fields.child("settings"))
+    version = _checked_version(fields.get("schema_version"))
+    settings = _read_settings(fields.child("settings"), version)
     context = _read_context(fields.child("context"))
     _check_fold(settings.fold, len(context.token_ids))
     steps = fields.children("steps")
@@ -120,10 +123,11 @@ def read(data: bytes) -> Description:
         outcome=fields.text_or_none("outcome"),
         forgotten_vectors=fields.integer("forgotten_vectors", 0, BIG),
         steps=tuple(_read_step(step, settings) for step in steps),
+        version=version,
     )
 
 
-def _check_version(version: object) -> None:
+def _checked_version(version: object) -> int:
     if type(version) is not int:
         raise broken("its schema version is not a whole number")
     if version > SCHEMA_VERSION:
@@ -131,11 +135,12 @@ def _check_version(version: object) -> None:
             f"The run file has schema version {str(version)[:20]}, newer than the {SCHEMA_VERSION} read here;"
             " update ctxviz to open it."
         )
-    if version < SCHEMA_VERSION:
+    if version < OLDEST_VERSION:
         raise BundleError(
-            f"The run file has schema version {str(version)[:20]}, older than the {SCHEMA_VERSION} read here;"
+            f"The run file has schema version {str(version)[:20]}, older than the {OLDEST_VERSION} read here;"
             " open it with the ctxviz that wrote it, or make the run again."
         )
+    return version
 
 
 def _read_model(fields: Fields) -> ModelIdentity:
@@ -168,7 +173,15 @@ def _fold(fields: Fields) -> Fold:
         raise broken(f"its fold has no meaning ({str(error).rstrip('.')})") from None
 
 
-def _read_settings(fields: Fields) -> RunSettings:
+def _read_settings(fields: Fields, version: int) -> RunSettings:
+    later: dict[str, Any] = {}
+    if version > 1:
+        hold = fields.get("hold")
+        later = {
+            "replays": fields.texts("replays"),
+            "hold": None if hold is None else fields.integer("hold", 0, BIG),
+            "budget": fields.flag("budget"),
+        }
     try:
         return RunSettings(
             updates=fields.texts("updates"),
@@ -180,6 +193,7 @@ def _read_settings(fields: Fields) -> RunSettings:
             max_new_tokens=fields.integer("max_new_tokens", 1, BIG),
             small_h=fields.finite("small_h"),
             vector_budget=fields.integer("vector_budget", 0, 2**53),
+            **later,
         )
     except SettingsError as error:
         raise broken(f"its settings have no meaning ({str(error).rstrip('.')})") from None

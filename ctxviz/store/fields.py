@@ -89,6 +89,12 @@ class Fields:
             raise self._wrong(name, f"a whole number from {low} to {high}")
         return value
 
+    def flag(self, name: str) -> bool:
+        value = self.get(name)
+        if type(value) is not bool:
+            raise self._wrong(name, "true or false")
+        return value
+
     def number(self, name: str) -> float:
         """A float; null is NaN."""
         value = self.get(name)

@@ -12,15 +12,34 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from ctxviz.records import INTEGER_LAYER_METRICS, LAYER_METRICS, SOLVER_CASES, LayerVectors, Variant
-from ctxviz.run import REFERENCE_METRICS, STEP_METRICS
+from ctxviz.records import (
+    INTEGER_LAYER_METRICS,
+    LAYER_METRICS,
+    REPLAYS,
+    SOLVER_CASES,
+    LayerVectors,
+    Variant,
+)
+from ctxviz.run import REFERENCE_METRICS, REPLAY_COLUMNS, STEP_METRICS
 from ctxviz.store.description import Description
 from ctxviz.store.limits import COORDINATE_ROWS, ROW_GROUPS, TABLE_ROWS, TOTAL_BYTES, broken
-from ctxviz.store.tables import FLAGS, NAMES, VECTORS, coordinate_index
+from ctxviz.store.tables import FLAGS, MARKS, NAMES, VECTORS, coordinate_index
 
 Array = NDArray[Any]
 
 _WORDS: Final = ("update", "arithmetic", "dtype", "solver_case")
+_SINCE_2: Final = frozenset(
+    {
+        "eager_tvd",
+        "float32_tvd",
+        "float64_tvd",
+        "output_max_abs",
+        *(f"drift_{kind}" for kind in REPLAYS),
+        *REPLAY_COLUMNS,
+        "w",
+        *MARKS,
+    }
+)
 _THRIFT_LIMITS: Final[dict[str, Any]] = {
     "thrift_string_size_limit": 16 * 2**20,
     "thrift_container_size_limit": 100_000,
@@ -28,20 +47,23 @@ _THRIFT_LIMITS: Final[dict[str, Any]] = {
 
 
 def read_steps(data: bytes, about: Description) -> tuple[dict[str, Array], dict[str, Array]]:
-    """STEP_METRICS as [steps, variants] and REFERENCE_METRICS as [steps, dtypes], float64."""
+    """STEP_METRICS and REPLAY_COLUMNS as [steps, variants], REFERENCE_METRICS as [steps, dtypes], float64."""
     n, variants = len(about.steps), about.settings.variants
     with _opened(data, "steps", n * len(variants)) as file:
-        table = _read(file, "steps", (*NAMES, *STEP_METRICS, *REFERENCE_METRICS))
+        wanted = (*NAMES, *STEP_METRICS, *REFERENCE_METRICS, *REPLAY_COLUMNS)
+        table = _read(file, "steps", wanted, version=about.version)
         _expect_rows(table, "steps", variants, np.indices((n, len(variants))))
         shape = (n, len(variants))
         series = {
-            name: _numbers(table, "steps", name).astype(np.float64).reshape(shape) for name in STEP_METRICS
+            name: _numbers(table, "steps", name).astype(np.float64).reshape(shape)
+            for name in (*STEP_METRICS, *REPLAY_COLUMNS)
         }
         first = [[v.dtype for v in variants].index(dtype) for dtype in about.settings.ordered_dtypes]
         references = {
             name: _numbers(table, "steps", name).reshape(shape)[:, first] for name in REFERENCE_METRICS
         }
-    _never_below(0, "steps", {n: series[n] for n in ("tvd", "logit_linf", "seconds")} | references)
+    of_gaps = ("tvd", "logit_linf", "seconds", *REPLAY_COLUMNS)
+    _never_below(0, "steps", {name: series[name] for name in of_gaps} | references)
     _never_below(-1, "steps", {"rank": series["rank"]})
     return series, references
 
@@ -57,7 +79,7 @@ def read_layers(data: bytes, about: Description) -> dict[str, Array]:
     variants = about.settings.variants
     shape = (len(about.steps), len(variants), about.model.n_layers)
     with _opened(data, "layers", int(np.prod(shape))) as file:
-        table = _read(file, "layers", (*NAMES, "layer", *LAYER_METRICS))
+        table = _read(file, "layers", (*NAMES, "layer", *LAYER_METRICS), version=about.version)
         index = np.indices(shape)
         _expect_rows(table, "layers", variants, index[:2])
         _expect("layers", "layer", _numbers(table, "layers", "layer"), index[2].ravel())
@@ -79,16 +101,17 @@ def _layer_metric(table: pa.Table, name: str) -> Array:
 
 
 def read_coordinates(data: bytes, about: Description) -> dict[tuple[int, int], LayerVectors]:
-    """The vectors that were kept, by (step, variant); m is shared where it did not change."""
+    """The vectors that were kept, by (step, variant); m and w are shared where they did not change."""
     variants = about.settings.variants
     layers, width = about.model.n_layers, about.model.width
     cells = layers * width
     layer, coordinate = coordinate_index(layers, width)
     found: dict[tuple[int, int], LayerVectors] = {}
-    last_scale: dict[str, Array] = {}
+    shared: dict[tuple[str, str], Array] = {}
     with _opened(data, "coordinates", None) as file:
         for group in range(file.num_row_groups):
-            table = _read(file, "coordinates", (*NAMES, "layer", "coordinate", *VECTORS), group)
+            wanted = (*NAMES, "layer", "coordinate", *VECTORS, *MARKS)
+            table = _read(file, "coordinates", wanted, group, version=about.version)
             if len(table) % cells:
                 raise broken("its coordinates table has incomplete layers")
             pairs = _pairs(table, variants, len(about.steps), cells)
@@ -97,14 +120,19 @@ def read_coordinates(data: bytes, about: Description) -> dict[tuple[int, int], L
                     "coordinates", name, _numbers(table, "coordinates", name).reshape(-1, cells), expected
                 )
             fields = {f: _vectors(table, c).reshape(-1, layers, width) for c, f in VECTORS.items()}
+            marks = {m: _numbers(table, "coordinates", m).reshape(-1, layers, width) for m in MARKS}
             for row, (step, i) in enumerate(pairs):
                 if found and (step, i) <= next(reversed(found)):
                     raise broken("its coordinates table is out of order")
-                dtype, scale = variants[i].dtype, fields["scale"][row]
-                if dtype not in last_scale or not np.array_equal(last_scale[dtype], scale, equal_nan=True):
-                    last_scale[dtype] = scale.copy()
+                for name in ("scale", "stored"):
+                    key, values = (variants[i].dtype, name), fields[name][row]
+                    if key not in shared or not np.array_equal(shared[key], values, equal_nan=True):
+                        shared[key] = values.copy()
+                scale, stored = (shared[variants[i].dtype, name] for name in ("scale", "stored"))
                 h, delta_v, delta_m = (fields[f][row] for f in ("h", "delta_v", "delta_scale"))
-                found[step, i] = LayerVectors(h, delta_v, last_scale[dtype], delta_m)
+                found[step, i] = LayerVectors(
+                    h, delta_v, scale, delta_m, stored, marks["uncontrolled"][row], marks["swallowed"][row]
+                )
     return found
 
 
@@ -158,24 +186,33 @@ def _opened(data: bytes, name: str, rows: int | None) -> Iterator[pq.ParquetFile
         raise broken(f"its {name} table is damaged") from None
 
 
-def _read(file: pq.ParquetFile, name: str, columns: Sequence[str], group: int | None = None) -> pa.Table:
+def _read(
+    file: pq.ParquetFile, name: str, columns: Sequence[str], group: int | None = None, *, version: int
+) -> pa.Table:
+    """The columns of a table; those that the first schema version lacked are filled with "not measured"."""
     missing = [column for column in columns if column not in file.schema_arrow.names]
-    if missing:
-        raise broken(f"its {name} table has no column {missing[0]}")
-    if group is None:
-        return file.read(columns=list(columns)).combine_chunks()
-    return file.read_row_group(group, columns=list(columns)).combine_chunks()
+    later = [column for column in missing if version < 2 and column in _SINCE_2]
+    if len(missing) > len(later):
+        raise broken(f"its {name} table has no column {next(c for c in missing if c not in later)}")
+    present = [column for column in columns if column not in later]
+    table = file.read(columns=present) if group is None else file.read_row_group(group, columns=present)
+    for column in later:
+        kind = np.float32 if column in (*VECTORS, *LAYER_METRICS) else np.float64
+        values = np.zeros(len(table), bool) if column in MARKS else np.full(len(table), np.nan, kind)
+        table = table.append_column(column, pa.array(values, from_pandas=True))
+    return table.combine_chunks()
 
 
 def _numbers(table: pa.Table, name: str, column: str) -> Array:
     """A column of numbers or flags: null floats are NaN, null integers -1; flags may not be null."""
     values = table.column(column)
     kind = values.type
-    if pa.types.is_floating(kind) and column not in FLAGS:
+    is_flag = column in {"steps": FLAGS, "coordinates": MARKS}.get(name, ())
+    if pa.types.is_floating(kind) and not is_flag:
         return values.to_numpy()
-    if kind == pa.int32() and column not in FLAGS:
+    if kind == pa.int32() and not is_flag:
         return pc.fill_null(values, -1).to_numpy()
-    if kind == pa.bool_() and column in FLAGS and not values.null_count:
+    if kind == pa.bool_() and is_flag and not values.null_count:
         return values.to_numpy()
     raise broken(f"the column {column} of its {name} table has another type")
 

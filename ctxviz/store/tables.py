@@ -16,15 +16,17 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from ctxviz.records import INTEGER_LAYER_METRICS, LAYER_METRICS, SOLVER_CASES, LayerVectors, Variant
-from ctxviz.run import REFERENCE_METRICS, Run
+from ctxviz.run import REFERENCE_METRICS, REPLAY_COLUMNS, Run
 from ctxviz.store.fields import encodable
 from ctxviz.store.limits import TABLE_ROWS
 
 NAMES: Final = ("step", "update", "arithmetic", "dtype", "first_layer", "floor")
 FLAGS: Final = ("match", "tie")
 DISTANCES: Final = ("tvd", "logit_linf", "kl", "seconds")
-VECTORS: Final = {"h": "h", "delta_v": "delta_v", "m": "scale", "delta_m": "delta_scale"}
-"""Column of the coordinates table -> field of LayerVectors."""
+VECTORS: Final = {"h": "h", "delta_v": "delta_v", "m": "scale", "delta_m": "delta_scale", "w": "stored"}
+"""Float column of the coordinates table -> field of LayerVectors."""
+MARKS: Final = ("uncontrolled", "swallowed")
+"""Columns of flags of the coordinates table, called as in LayerVectors."""
 
 Column = Any
 """A pyarrow array; pyarrow comes without types."""
@@ -49,6 +51,7 @@ def steps_table(run: Run, n: int) -> bytes:
     for name in REFERENCE_METRICS:
         table = np.stack([run.reference(name, dtype)[:n] for dtype in run.dtypes], axis=1)
         columns[name] = _floats(table[:, of_dtype].ravel())
+    columns |= {name: _floats(_interleaved(run, name, n)) for name in REPLAY_COLUMNS}
     margins = np.array(
         [[run.baseline(k, variant.dtype).margin for variant in run.variants] for k in range(n)]
     )
@@ -105,6 +108,9 @@ def _coordinate_columns(
     for name, field in VECTORS.items():
         parts = [np.asarray(getattr(kept, field), np.float32).reshape(cells) for _, _, kept in found]
         columns[name] = _floats(np.concatenate(parts) if parts else np.zeros(0, np.float32))
+    for name in MARKS:
+        flags = [getattr(kept, name).reshape(cells) for _, _, kept in found]
+        columns[name] = pa.array(np.concatenate(flags) if flags else np.zeros(0, bool))
     return columns
 
 
@@ -155,7 +161,7 @@ def _writer(sink: io.BytesIO, schema: pa.Schema, columns: Mapping[str, Column]) 
 
     Large pages let zstd see the repetition of m, layer and coordinate from one step to the next.
     """
-    repeated = {"floor", "m"}
+    repeated = {"floor", "m", "w"}
     split = [n for n, c in columns.items() if pa.types.is_floating(c.type) and n not in repeated]
     options: dict[str, Any] = {
         "compression": "zstd",

@@ -68,7 +68,7 @@ def test_a_longer_run_is_recorded_whole(model: LoadedModel) -> None:
 
 
 def test_vectors_past_the_budget_are_dropped_oldest_first(model: LoadedModel) -> None:
-    one = 3 * 4 * model.n_layers * model.width
+    one = (3 * 4 + 2) * model.n_layers * model.width
     run, steps = run_of(model, RunSettings(max_new_tokens=5, vector_budget=2 * one))
     kept = [run.vectors(i, 0) is not None for i in range(len(steps))]
     assert kept == [False] * (len(steps) - 2) + [True, True]

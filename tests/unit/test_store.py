@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -89,7 +90,7 @@ def test_only_the_kept_vectors_are_written_and_m_is_held_once() -> None:
 
 def test_vectors_past_the_budget_are_forgotten_and_counted() -> None:
     run = synthetic_run(**SMALL)
-    run.settings = dataclasses.replace(run.settings, vector_budget=3 * 6 * 16 * 3 * 4)
+    run.settings = dataclasses.replace(run.settings, vector_budget=3 * 6 * 16 * (3 * 4 + 2))
     again = load_run(saved(run))
     assert (again.forgotten_vectors, again.vectors(4, 3) is None, again.vectors(4, 0) is None) == (
         17,
@@ -224,5 +225,43 @@ def test_records_that_hold_nothing_are_kept() -> None:
     run = synthetic_run(2, 4, 1)
     nothing = TopTokens(np.zeros(0, np.int32), np.zeros(0, np.float32), ())
     run._tops[0] = (nothing,) * 4
-    run._vectors[0, 0] = LayerVectors(*(np.full((2, 4), np.nan, np.float32) for _ in range(4)))
+    run._vectors[0, 0] = LayerVectors(
+        *(np.full((2, 4), np.nan, np.float32) for _ in range(5)), *(np.zeros((2, 4), bool) for _ in range(2))
+    )
     assert differences(run, load_run(saved(run))) == []
+
+
+def test_replays_and_what_is_held_come_back() -> None:
+    run = synthetic_run(**SMALL, replays=("same", "batch", "ulp"), hold=2, budget=True)
+    again = load_run(saved(run))
+    assert differences(run, again) == []
+    assert again.replayed == ("same", "batch", "ulp", "held")
+    assert np.isnan(again.replay("held", "tvd", 0)[:2]).all()
+    assert np.isfinite(again.replay("held", "tvd", 0)[2:]).all()
+    assert np.isfinite(again.reference("eager_tvd", "float32")).any()
+
+
+def test_a_run_of_the_first_schema_version_opens() -> None:
+    run = synthetic_run(**SMALL)
+    parts = parts_of(saved(run))
+    about = json.loads(parts["run.json"])
+    about["schema_version"] = 1
+    for name in ("replays", "hold", "budget"):
+        del about["settings"][name]
+    parts["run.json"] = json.dumps(about).encode()
+    for name in ("steps", "layers", "coordinates"):
+        gone = ("replay_", "drift_", "eager", "float32_", "float64_", "output_max", "w")
+        own = () if name == "layers" else ("uncontrolled", "swallowed")
+
+        def older(table: pa.Table, gone: tuple[str, ...] = gone, own: tuple[str, ...] = own) -> pa.Table:
+            return table.drop_columns([c for c in table.column_names if c.startswith(gone) or c in own])
+
+        parts = retabled(parts, f"{name}.parquet", older)
+    old = load_run(packed(parts))
+    assert old.replayed == ()
+    kept, before = old.vectors(0, 0), run.vectors(0, 0)
+    assert kept is not None
+    assert before is not None
+    assert np.isnan(kept.stored).all()
+    assert same(kept.h, before.h)
+    assert np.isnan(old.field("output_max_abs", 0)).all()

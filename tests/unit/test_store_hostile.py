@@ -55,7 +55,7 @@ def swapped(t: pa.Table) -> pa.Table:
 
 BAD_DESCRIPTIONS: dict[str, tuple[Callable[[dict[str, Any]], None], str]] = {
     "another format": (put("format", value="zip"), "does not describe"),
-    "newer": (put("schema_version", value=7), "version 7, newer than the 1 read here; update"),
+    "newer": (put("schema_version", value=7), "version 7, newer than the 2 read here; update"),
     "older": (put("schema_version", value=0), "version 0, older than the 1 read here; open it with"),
     "version as text": (put("schema_version", value="1"), "schema version"),
     "version as a flag": (put("schema_version", value=True), "schema version"),
