@@ -15,39 +15,73 @@ from torch import nn
 
 from ctxviz.numerics import rank_one
 
-_HOOK_TABLES = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+HOOK_TABLES = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
 def run_with_weight(module: nn.Module, weight: torch.Tensor, inputs: torch.Tensor) -> torch.Tensor:
     """The stock forward of ``module`` with another weight; neither the module nor its hooks are touched."""
     twin = copy.copy(module)
     twin._parameters = {**module._parameters, "weight": nn.Parameter(weight, requires_grad=False)}
-    for table in _HOOK_TABLES:
+    for table in HOOK_TABLES:
         setattr(twin, table, OrderedDict())
     # The class's forward, since a placement library may have wrapped the instance's own.
     return type(module).forward(twin, inputs)
 
 
 class Scratch:
-    """Reusable weight-shaped tensors; valid until the next request for the same shape."""
+    """Reusable weight-shaped tensors; each is valid until the next request for the same shape."""
 
     def __init__(self) -> None:
-        self._tensors: dict[Any, torch.Tensor] = {}
+        self._room: dict[Any, torch.Tensor] = {}
 
-    def like(self, weight: torch.Tensor) -> torch.Tensor:
-        key = (weight.shape, weight.dtype, weight.device)
-        if key not in self._tensors:
-            self._tensors[key] = torch.empty_like(weight, memory_format=torch.contiguous_format)
-        return self._tensors[key]
+    def begin(self) -> None:
+        """A patched pass begins."""
+
+    def room(self, name: str, weight: torch.Tensor) -> torch.Tensor:
+        """Where the parameter ``name`` is to be written; it looks like ``weight``."""
+        key = self._key(name, weight)
+        if key not in self._room:
+            self._room[key] = torch.empty_like(weight, memory_format=torch.contiguous_format)
+        return self._room[key]
+
+    def wrote(self, name: str, tensor: torch.Tensor) -> None:
+        """``tensor`` now holds the written parameter ``name``."""
+
+    def _key(self, name: str, weight: torch.Tensor) -> Any:  # noqa: ARG002
+        return (weight.shape, weight.dtype, weight.device)
+
+
+class WrittenWeights(Scratch):
+    """A scratch in which every parameter has a place of its own, so that all outlast the pass."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tensors: dict[str, torch.Tensor] = {}
+        """What the latest patched pass has written so far, by name of parameter."""
+
+    def begin(self) -> None:
+        self.tensors = {}
+
+    def wrote(self, name: str, tensor: torch.Tensor) -> None:
+        self.tensors[name] = tensor
+
+    def _key(self, name: str, weight: torch.Tensor) -> Any:
+        return (name, super()._key(name, weight))
 
 
 def written_update(
-    module: nn.Module, inputs: torch.Tensor, left: torch.Tensor, right: torch.Tensor, scratch: Scratch
+    module: nn.Module,
+    inputs: torch.Tensor,
+    left: torch.Tensor,
+    right: torch.Tensor,
+    scratch: Scratch,
+    name: str,
 ) -> torch.Tensor:
-    """Run ``module`` with W + left (x) right written."""
+    """Run ``module`` with W + left (x) right written; ``name`` is W's."""
     weight = _matrix(module)
-    target = scratch.like(weight)
+    target = scratch.room(name, weight)
     rank_one.write(weight, left, right, target)
+    scratch.wrote(name, target)
     return run_with_weight(module, target, inputs)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ctxviz.engine.anatomy import Anatomy, LayerAnatomy, first_tensor, listening, to_double
+from ctxviz.engine.anatomy import Anatomy, Doubles, LayerAnatomy, first_tensor, listening, to_double
 from ctxviz.engine.application import (
     Scratch,
     factored_scale,
@@ -46,6 +46,8 @@ class PatchedState:
 
     logits: torch.Tensor
     """[vocabulary], in the model's dtype."""
+    layer_out: Doubles
+    """The residual stream after each layer, [n_layers, d]."""
     layers: LayerStats
     vectors: LayerVectors | None
     patches: tuple[LayerPatch, ...] | None
@@ -72,15 +74,19 @@ def patched_pass(
     started = time.perf_counter()
     ledger = Ledger(anatomy.layers, anatomy.width, keep_vectors=keep_vectors, keep_patches=keep_patches)
     hooks: list[tuple[Any, Any]] = []
+    layer_out = np.full((len(anatomy.layers), anatomy.width), np.nan)
+    scratch.begin()
     for part in anatomy.layers:
-        layer = _LayerPass(part, variant, context, scratch, ledger, small_h)
+        layer = _LayerPass(part, variant, context, scratch, ledger, small_h, layer_out)
         hooks += layer.hooks()
     device = next(anatomy.model.parameters()).device
     # A model may overflow in float16: what is not finite is recorded as not measured, not warned about.
     with anatomy.lock, listening(hooks), np.errstate(all="ignore"):
         output = anatomy.model(**kept_inputs([kept_ids], [kept_positions], device))
     seconds = time.perf_counter() - started
-    return PatchedState(output.logits[0, -1], ledger.stats(), ledger.vectors(), ledger.patches(), seconds)
+    return PatchedState(
+        output.logits[0, -1], layer_out, ledger.stats(), ledger.vectors(), ledger.patches(), seconds
+    )
 
 
 def kept_inputs(
@@ -111,12 +117,14 @@ class _LayerPass:
         scratch: Scratch,
         ledger: Ledger,
         small_h: float,
+        layer_out: Doubles,
     ) -> None:
         self.part = part
         self.variant = variant
         self.scratch = scratch
         self.ledger = ledger
         self.small_h = small_h
+        self.layer_out = layer_out
         self.written = variant.arithmetic == "written"
         self.patched = part.index >= variant.first_layer
         self.resid_mid_context = context.resid_mid[part.index]
@@ -164,13 +172,19 @@ class _LayerPass:
             return None
         left = rank_one.project(module.weight, self.delta_z)
         self._keep_rank_one(metric, norm, name, left, self.right)
-        return self._with_update(module, inputs, output, left, self.right)
+        return self._with_update(module, inputs, output, left, self.right, name)
 
     def _with_update(
-        self, module: Any, inputs: torch.Tensor, output: torch.Tensor, left: torch.Tensor, right: torch.Tensor
+        self,
+        module: Any,
+        inputs: torch.Tensor,
+        output: torch.Tensor,
+        left: torch.Tensor,
+        right: torch.Tensor,
+        name: str,
     ) -> torch.Tensor:
         if self.written:
-            return written_update(module, inputs, left, right, self.scratch)
+            return written_update(module, inputs, left, right, self.scratch, name)
         return factored_update(inputs, output, left, right)
 
     def at_down(self, module: Any, args: Any, output: torch.Tensor) -> torch.Tensor | None:
@@ -191,7 +205,7 @@ class _LayerPass:
         wanted = rms_target.to_hidden(target.n, rho, self.part.epsilon) - h_down
         left = torch.from_numpy(wanted.astype(np.float32)).to(output.device)
         self._keep_rank_one("down_ratio", self.part.down_norm, self.part.down_name, left, right)
-        return self._with_update(module, args[0], output, left, right)
+        return self._with_update(module, args[0], output, left, right, self.part.down_name)
 
     def at_post_mlp_norm(self, module: Any, args: Any, output: torch.Tensor) -> torch.Tensor:
         part = self.part
@@ -209,14 +223,16 @@ class _LayerPass:
         rounded = (stored + torch.from_numpy(update.delta).double()).to(module.weight.dtype)
         swallowed = (rounded.double().numpy() == part.stored_scale) & (update.delta != 0)
         self.ledger.swallowed(part.index, swallowed)
-        return run_with_weight(module, rounded.to(output.device), args[0])
+        weight = rounded.to(output.device)
+        self.scratch.wrote(part.scale_name, weight)
+        return run_with_weight(module, weight, args[0])
 
     def at_layer(self, _: Any, __: Any, output: Any) -> None:
         layer_out = to_double(first_tensor(output)[0, -1])
         error = _ratio(layer_out - self.layer_out_context, self.layer_out_context)
         self.ledger.note("output_error", self.part.index, error)
         self.ledger.note("output_max_abs", self.part.index, float(np.abs(layer_out).max()))
-        self.layer_out = layer_out
+        self.layer_out[self.part.index] = layer_out
 
     def _keep_rank_one(
         self, metric: str, norm: float, name: str, left: torch.Tensor, right: torch.Tensor

@@ -7,8 +7,9 @@ unpatched model for up to eight steps in one batch, which costs little more than
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import torch
 
@@ -28,18 +29,61 @@ def floor_is_due(step: int) -> bool:
     return step & (step - 1) == 0
 
 
-@torch.inference_mode()
-def noise_floor(anatomy: Anatomy, step: int, dtype: str, ids: list[int], baseline: Distribution) -> Reference:
-    """The cached step against a full recompute of ``ids`` without a cache, in the same dtype."""
-    if len(ids) > LONGEST_RECOMPUTE:
+class Recompute:
+    """The history of one step run in full, without a cache, in other legitimate ways; each only once."""
+
+    def __init__(self, ids: list[int]) -> None:
+        self._ids = ids
+        self._known: dict[tuple[int, str], Distribution] = {}
+
+    @torch.inference_mode()
+    def logits(self, anatomy: Anatomy, attention: str = "sdpa") -> Distribution:
+        """The last token's logits in the anatomy's dtype with an attention implementation of transformers."""
+        key = (id(anatomy), attention)
+        if key not in self._known:
+            device = next(anatomy.model.parameters()).device
+            tokens = torch.tensor([self._ids], device=device)
+            with anatomy.lock, _attending(anatomy.model, attention):
+                output = anatomy.model(input_ids=tokens, use_cache=False, logits_to_keep=1)
+            self._known[key] = Distribution(output.logits[0, -1])
+        return self._known[key]
+
+
+@contextmanager
+def _attending(model: Any, implementation: str) -> Iterator[None]:
+    """Another attention implementation for the length of a pass; parameters are not concerned."""
+    before = model.config._attn_implementation
+    if before == implementation:
+        yield
+        return
+    model.set_attn_implementation(implementation)
+    try:
+        yield
+    finally:
+        model.set_attn_implementation(before)
+
+
+def error_budget(
+    anatomy: Anatomy,
+    wider: dict[str, Anatomy],
+    step: int,
+    dtype: str,
+    recompute: Recompute,
+    tokens: int,
+    baseline: Distribution,
+) -> Reference:
+    """The noise floor, and with ``wider`` models (BUDGET_DTYPES) what else is there without any patch.
+
+    Eager attention is compared with sdpa, both without a cache; float32 and float64 with the baseline itself.
+    """
+    if tokens > LONGEST_RECOMPUTE:
         return Reference(step, dtype)
-    device = next(anatomy.model.parameters()).device
-    with anatomy.lock:
-        output = anatomy.model(
-            input_ids=torch.tensor([ids], device=device), use_cache=False, logits_to_keep=1
-        )
-    gap = distances.compare(baseline, Distribution(output.logits[0, -1]))
-    return Reference(step, dtype, noise_floor_tvd=gap.tvd, noise_floor_linf=gap.linf)
+    plain = recompute.logits(anatomy)
+    gap = distances.compare(baseline, plain)
+    more = {f"{name}_tvd": distances.compare(baseline, recompute.logits(a)).tvd for name, a in wider.items()}
+    if wider:
+        more["eager_tvd"] = distances.compare(plain, recompute.logits(anatomy, "eager")).tvd
+    return Reference(step, dtype, noise_floor_tvd=gap.tvd, noise_floor_linf=gap.linf, **more)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

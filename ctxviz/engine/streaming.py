@@ -15,15 +15,27 @@ from ctxviz.engine.application import Scratch
 from ctxviz.engine.context_pass import ContextPass, ContextState
 from ctxviz.engine.patched_pass import patched_pass
 from ctxviz.engine.prompt import prepare
-from ctxviz.engine.references import Unpatched, floor_is_due, noise_floor
-from ctxviz.errors import OutOfMemoryError, PrecisionError, is_out_of_memory
+from ctxviz.engine.references import Recompute, Unpatched, error_budget, floor_is_due
+from ctxviz.engine.replay import Replayer, written_bytes
+from ctxviz.errors import MemoryRefusedError, OutOfMemoryError, PrecisionError, is_out_of_memory
+from ctxviz.models import memory
 from ctxviz.numerics import distances
 from ctxviz.numerics.distances import Distribution
-from ctxviz.records import Baseline, Reference, RunSettings, Step, TopTokens, Variant, VariantStep
+from ctxviz.records import (
+    BUDGET_DTYPES,
+    Baseline,
+    Reference,
+    RunSettings,
+    Step,
+    TopTokens,
+    Variant,
+    VariantStep,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
+    from ctxviz.engine.anatomy import Anatomy
     from ctxviz.models import LoadedModel
 
 TOP_TOKENS: Final = 8
@@ -42,16 +54,23 @@ class Stream:
     """
 
     def __init__(
-        self, model: LoadedModel, prompt: str, settings: RunSettings, *, keep_patches: bool = False
+        self,
+        model: LoadedModel,
+        prompt: str,
+        settings: RunSettings,
+        *,
+        keep_patches: bool = False,
+        follow: Sequence[int] | None = None,
     ) -> None:
         self.context = prepare(model, prompt, settings)
         self.outcome: str | None = None
         self._model = model
         self._settings = settings
         self._keep_patches = keep_patches
-        self._anatomies = {
-            dtype: anatomy_of(model.in_dtype(dtype), model.architecture) for dtype in settings.ordered_dtypes
-        }
+        self._follow = follow
+        self._anatomies = {dtype: self._anatomy(dtype) for dtype in settings.ordered_dtypes}
+        self._wider = {dtype: self._anatomy(dtype) for dtype in BUDGET_DTYPES} if settings.budget else {}
+        self._replayers = self._make_replayers()
         self._passes = {dtype: ContextPass(anatomy) for dtype, anatomy in self._anatomies.items()}
         self._unpatched = Unpatched(self._anatomies)
         self._scratch = Scratch()
@@ -61,7 +80,30 @@ class Stream:
         self._index = 0
         self._baselines: dict[str, Distribution] = {}
         self._measured: set[str] = set()
+        self._recompute: tuple[int, Recompute] | None = None
         self._floor_seconds = 0.0
+
+    def _anatomy(self, dtype: str) -> Anatomy:
+        return anatomy_of(self._model.in_dtype(dtype), self._model.architecture)
+
+    def _make_replayers(self) -> dict[str, Replayer]:
+        """One per dtype where replays are asked for.
+
+        Raises:
+            MemoryRefusedError: the written weights would not fit beside the model.
+        """
+        written = [v for v in self._settings.variants if v.arithmetic == "written"]
+        if not self._settings.replay_kinds or not written:
+            return {}
+        held = 0 if self._settings.hold is None else len(written)
+        need = sum(written_bytes(a) for a in self._anatomies.values()) * (1 + held / len(self._anatomies))
+        free = memory.free_bytes(str(self._model.device))
+        if need > free:
+            raise MemoryRefusedError(
+                f"Replays keep written copies of the MLP weights, about {memory.gigabytes(int(need))}, and "
+                f"{memory.gigabytes(free)} are free; choose fewer dtypes or rules, or no replay."
+            )
+        return {dtype: Replayer(a, self._settings) for dtype, a in self._anatomies.items()}
 
     def __iter__(self) -> Iterator[Step | Reference]:
         return self
@@ -108,7 +150,17 @@ class Stream:
 
     def _measure_floor(self, step: int, dtype: str, history: list[int]) -> None:
         started = time.perf_counter()
-        floor = noise_floor(self._anatomies[dtype], step, dtype, history, self._baselines[dtype])
+        if self._recompute is None or self._recompute[0] != step:
+            self._recompute = (step, Recompute(history))
+        floor = error_budget(
+            self._anatomies[dtype],
+            self._wider,
+            step,
+            dtype,
+            self._recompute[1],
+            len(history),
+            self._baselines[dtype],
+        )
         self._floor_seconds += time.perf_counter() - started
         if floor.noise_floor_linf is not None:
             self._floors[dtype] = floor.noise_floor_linf
@@ -141,12 +193,12 @@ class Stream:
             top = self._top(distribution)
             baselines.append(Baseline(dtype, distances.margin(distribution), top, state.seconds))
             variants += [
-                self._variant(variant, kept_ids, positions, state, distribution, baselines[-1].margin)
+                self._variant(variant, kept_ids, positions, state, baselines[-1].margin)
                 for variant in self._settings.variants
                 if variant.dtype == dtype
             ]
         self._unpatched.add(self._index, kept_ids, positions, dict(self._baselines))
-        next_id = _next_token(baselines[0])
+        next_id = self._next_token(baselines[0])
         step = Step(
             index=self._index,
             position=position,
@@ -172,17 +224,17 @@ class Stream:
         kept_ids: tuple[int, ...],
         positions: tuple[int, ...],
         context: ContextState,
-        baseline: Distribution,
         margin: float,
     ) -> VariantStep:
-        started = time.perf_counter()
+        started, baseline = time.perf_counter(), self._baselines[variant.dtype]
+        replayer = self._replayers.get(variant.dtype) if variant.arithmetic == "written" else None
         patched = patched_pass(
             self._anatomies[variant.dtype],
             variant,
             kept_ids,
             positions,
             context,
-            scratch=self._scratch,
+            scratch=self._scratch if replayer is None else replayer.scratch,
             small_h=self._settings.small_h,
             keep_vectors=self._settings.vector_budget > 0,
             keep_patches=self._keep_patches,
@@ -191,6 +243,9 @@ class Stream:
         gap = distances.compare(baseline, distribution)
         top = self._top(distribution)
         seconds = time.perf_counter() - started
+        replays, layers = (), patched.layers
+        if replayer is not None:
+            replays, layers = replayer.replay(variant, self._index, kept_ids, positions, patched, baseline)
         return VariantStep(
             variant=variant,
             match=gap.match,
@@ -201,10 +256,16 @@ class Stream:
             rank=-1 if gap.rank is None else gap.rank,
             top=top,
             seconds=seconds,
-            layers=patched.layers,
+            layers=layers,
             vectors=patched.vectors,
             patches=patched.patches,
+            replays=replays,
         )
+
+    def _next_token(self, baseline: Baseline) -> int:
+        if self._follow is not None and self._index < len(self._follow):
+            return self._follow[self._index]
+        return _next_token(baseline)
 
     def _top(self, distribution: Distribution) -> TopTokens:
         ids, probabilities = distances.top(distribution, TOP_TOKENS)
@@ -234,7 +295,14 @@ def _or_nan(value: float | None) -> float:
     return float("nan") if value is None else value
 
 
-def stream(model: LoadedModel, prompt: str, settings: RunSettings, *, keep_patches: bool = False) -> Stream:
+def stream(
+    model: LoadedModel,
+    prompt: str,
+    settings: RunSettings,
+    *,
+    keep_patches: bool = False,
+    follow: Sequence[int] | None = None,
+) -> Stream:
     """Generate from ``prompt`` while every token's context is turned into weight patches.
 
     Args:
@@ -242,8 +310,10 @@ def stream(model: LoadedModel, prompt: str, settings: RunSettings, *, keep_patch
         prompt: text; special tokens are added as the tokenizer does.
         settings: rules, arithmetic, dtypes, fold, number of tokens.
         keep_patches: put each token's updates into its step (for export).
+        follow: the ids of the new tokens, for a history that is given; beyond them the baseline chooses.
 
     Raises:
         PromptError, SettingsError: at once, before anything is computed.
+        MemoryRefusedError: replays were asked for, and the written weights do not fit beside the model.
     """
-    return Stream(model, prompt, settings, keep_patches=keep_patches)
+    return Stream(model, prompt, settings, keep_patches=keep_patches, follow=follow)

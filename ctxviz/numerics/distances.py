@@ -97,6 +97,12 @@ def compare(
     )
 
 
+def largest_difference(one: Distribution, other: Distribution) -> float | None:
+    """The largest absolute difference of a logit, 0 where all are equal; None where it is not finite."""
+    gap = float(torch.sub(one.logits.to(torch.float64), other.logits).abs_().max())
+    return gap if math.isfinite(gap) else None
+
+
 def margin(logits: Float[Tensor, " V"] | Distribution) -> float:
     """Difference of the two largest logits; inf where there is one token only, NaN where it has no value."""
     p = _distribution(logits)

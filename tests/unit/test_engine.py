@@ -206,7 +206,7 @@ def test_a_tie_is_a_mismatch_inside_the_floor_of_its_own_step(
     """Every step is made a mismatch; the floor and the baseline's margin are given."""
     floor, measured = 0.5, []
 
-    def given_floor(_: object, step: int, dtype: str, *rest: object) -> Reference:
+    def given_floor(_: object, wider: object, step: int, dtype: str, *rest: object) -> Reference:
         measured.append(step)
         return Reference(step, dtype, noise_floor_tvd=0.0, noise_floor_linf=floor)
 
@@ -214,7 +214,7 @@ def test_a_tie_is_a_mismatch_inside_the_floor_of_its_own_step(
         measured.clear()
         with monkeypatch.context() as patch:
             compare = distances.compare
-            patch.setattr("ctxviz.engine.streaming.noise_floor", given_floor)
+            patch.setattr("ctxviz.engine.streaming.error_budget", given_floor)
             patch.setattr("ctxviz.numerics.distances.margin", lambda _: margin)
             patch.setattr(
                 "ctxviz.numerics.distances.compare", lambda p, q: replace(compare(p, q), match=False)
