@@ -11,10 +11,10 @@ from typing import Annotated
 
 import typer
 
-from ctxviz import __version__
+from ctxviz import __version__, alarms
 from ctxviz.cli.terminal import OutputError, ReaderGoneError, sentence, tolerate, write
 from ctxviz.errors import CtxvizError, SettingsError
-from ctxviz.records import ARITHMETICS, DTYPES, UPDATE_RULES, Fold, RunSettings
+from ctxviz.records import ARITHMETICS, DTYPES, REPLAYS, UPDATE_RULES, Fold, RunSettings
 
 INTERRUPTED = 130
 OUTPUT_LOST = "The output cannot be written; send it where there is room."
@@ -143,6 +143,27 @@ def run(
         float, typer.Option(help="tau of the floored rule, above 0 and at most 1.")
     ] = DEFAULTS.floor,
     max_new_tokens: Annotated[int, typer.Option(help="How many tokens to write.")] = DEFAULTS.max_new_tokens,
+    replay: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KIND", help=f"Repeatable, run written weights again: {', '.join(REPLAYS)}. [none]"
+        ),
+    ] = None,
+    hold: Annotated[
+        int | None,
+        typer.Option(metavar="STEP", help="Run the weights of this token again at all later ones."),
+    ] = None,
+    budget: Annotated[
+        bool,
+        typer.Option("--budget", help="Also compare with eager attention, float32 and float64."),
+    ] = False,
+    fail_on: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ALARM",
+            help=f"Repeatable, exit 3 where it fires: {', '.join(alarms.KINDS)}.",
+        ),
+    ] = None,
     save: Annotated[
         Path | None,
         typer.Option(metavar="RUN_FILE", help="Keep the run, for the page (.ctxviz); replaces the file."),
@@ -156,8 +177,8 @@ def run(
         typer.Option(
             "--json",
             help="One line per step and variant on stdout, held back until the step's unpatched_tvd is "
-            "measured (at most 8 steps). noise_floor_tvd is measured at steps 0, 1, 2, 4, 8, ...; "
-            "other steps carry the latest.",
+            "measured (at most 8 steps). noise_floor_tvd and what --budget adds are measured at steps 0, 1, "
+            "2, 4, 8, ...; other steps carry the latest.",
         ),
     ] = False,
     threads: Threads = None,
@@ -166,7 +187,7 @@ def run(
 ) -> int:
     """Let a model write, and measure how well weight patches stand in for its context."""
     from ctxviz.cli.drive import Job, run_job
-    from ctxviz.cli.inputs import check_run_file, make_patch_folder, read_prompt
+    from ctxviz.cli.inputs import check_alarms, check_run_file, make_patch_folder, read_prompt
     from ctxviz.models.sources import resolve
 
     settings = RunSettings(
@@ -178,7 +199,15 @@ def run(
         floor=floor,
         max_new_tokens=max_new_tokens,
         vector_budget=0 if save is None else DEFAULTS.vector_budget,
+        replays=tuple(replay or ()),
+        hold=hold,
+        budget=budget,
     )
+    check_alarms(fail_on or [])
+    if hold is not None and hold >= max_new_tokens:
+        raise SettingsError(
+            f"Token {hold} cannot be held in a run of {max_new_tokens}; choose an earlier one."
+        )
     text = read_prompt(prompt)
     if image is not None:
         raise SettingsError("This version reads text only; leave --image out.")
@@ -188,8 +217,44 @@ def run(
         make_patch_folder(save_patches)
     resolve(model)
     return run_job(
-        Job(model, text, settings, save, save_patches, as_json, threads, device, with_bar=not no_progress)
+        Job(
+            model,
+            text,
+            settings,
+            save,
+            save_patches,
+            as_json,
+            threads,
+            device,
+            with_bar=not no_progress,
+            fail_on=tuple(fail_on or ()),
+        )
     )
+
+
+@app.command()
+def sweep(
+    spec: Annotated[Path, typer.Argument(metavar="SPEC.toml", help="What to run: see assets/sweeps.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="Where the cells go. [the specification's name, without .toml, beside it]"
+        ),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="The summary as one line per cell and variant on stdout.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the cells and run nothing.")] = False,
+    threads: Threads = None,
+    device: Annotated[
+        str | None, typer.Option(help="auto, cpu, cuda, cuda:N or mps; by default the specification's.")
+    ] = None,
+    no_progress: NoProgress = False,
+) -> int:
+    """Run every combination a specification asks for; finished ones are kept and never run again."""
+    from ctxviz.cli.sweeping import Request, run_sweep
+
+    return run_sweep(Request(spec, out, as_json, dry_run, threads, device, with_bar=not no_progress))
 
 
 @app.command()

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import signal
 import sys
-import threading
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Protocol
 
+from ctxviz import alarms
 from ctxviz.cli.lines import JsonLines
 from ctxviz.cli.report import Report
+from ctxviz.cli.stopping import INTERRUPTED, Asked, asking_to_stop
 from ctxviz.cli.terminal import Bar, OutputError, ReaderGoneError, bar, sentence, write
 from ctxviz.errors import CtxvizError, SettingsError
 from ctxviz.records import ModelIdentity, Reference, RunSettings, Step
@@ -22,10 +20,8 @@ from ctxviz.run import Run
 if TYPE_CHECKING:
     from ctxviz.engine import Stream
 
-INTERRUPTED = 130
-STOPPING = tuple(
-    number for name in ("SIGINT", "SIGTERM", "SIGHUP") if (number := getattr(signal, name, None)) is not None
-)
+ALARMED = 3
+"""Exit status of a run in which an alarm of ``--fail-on`` fired."""
 
 
 class Output(Protocol):
@@ -51,17 +47,21 @@ class Job:
     threads: int | None
     device: str
     with_bar: bool
+    fail_on: tuple[str, ...] = ()
+    """Alarms, keys of ``alarms.KINDS``, that make the run end with ALARMED."""
 
 
 def run_job(job: Job) -> int:
     """Do it.
 
     Returns:
-        The exit status: 0, also when whoever read the output had enough, or 128 and the number of the signal
-        that stopped it: 130 after Ctrl-C.
+        The exit status: 0, also when whoever read the output had enough; ALARMED where an alarm of
+        ``fail_on`` fired, stopped or not; or 128 and the number of the signal that stopped it: 130 after
+        Ctrl-C.
 
     Raises:
-        CtxvizError: bad input, or a failure on the way; the steps made so far are written and saved.
+        CtxvizError: bad input, or a failure on the way; the steps made so far are written and saved, and
+            their alarms told.
     """
     output = JsonLines(write) if job.as_json else Report()
     with bar(job.with_bar) as shown:
@@ -72,11 +72,29 @@ def run_job(job: Job) -> int:
             shown = Bar(False)
         try:
             status = _follow(job, stream, run, output, shown)
+        except CtxvizError:
+            _alarmed(job, run)
+            raise
         finally:
             shown.close()
             if job.save is not None and len(run):
                 _save(run, job.save)
-    return status
+    return ALARMED if _alarmed(job, run) else status
+
+
+def _alarmed(job: Job, run: Run) -> bool:
+    """Whether an alarm fired that should not have; told in one line, the worst kind in full."""
+    counts = {kind: n for kind, n in alarms.count(run, job.fail_on).items() if n}
+    if not counts:
+        return False
+    kind, *others = counts
+    place = alarms.first(run, kind)
+    places = "1 place" if counts[kind] == 1 else f"{counts[kind]} places, first"
+    rest = f" Also: {', '.join(f'{other} in {counts[other]}' for other in others)}." if others else ""
+    told = f"Alarm {kind} in {places}: {place.sentence if place else ''}{rest}"
+    with contextlib.suppress(OSError):  # a terminal that is gone
+        print(f"ctxviz: {sentence(told)}", file=sys.stderr, flush=True)
+    return True
 
 
 def _start(job: Job, progress: Bar) -> tuple[ModelIdentity, Stream]:
@@ -86,7 +104,7 @@ def _start(job: Job, progress: Bar) -> tuple[ModelIdentity, Stream]:
 
     model = load_model(
         job.model,
-        dtypes=job.settings.ordered_dtypes,
+        dtypes=job.settings.needed_dtypes,
         device=job.device,
         progress=progress,
         threads=job.threads,
@@ -102,9 +120,9 @@ def _start(job: Job, progress: Bar) -> tuple[ModelIdentity, Stream]:
 def _follow(job: Job, stream: Stream, run: Run, output: Output, progress: Bar) -> int:
     """Take every step and reference into the run; on a failure write what there is, then let it through."""
     wanted = job.settings.max_new_tokens
-    status, asked = 0, _Asked()
+    status, asked = 0, Asked()
     try:
-        with _asking_to_stop(asked):
+        with asking_to_stop(asked):
             progress(f"token 1 of {wanted}", 0.0)
             for item in stream:
                 _take(job, item, run, output)
@@ -132,38 +150,6 @@ def _follow(job: Job, stream: Stream, run: Run, output: Output, progress: Bar) -
             output.finish(run)
         raise
     return status
-
-
-@dataclass(slots=True)
-class _Asked:
-    """The exit status that a signal asked for; 0 where none came."""
-
-    status: int = 0
-
-
-@contextlib.contextmanager
-def _asking_to_stop(asked: _Asked) -> Iterator[None]:
-    """The first Ctrl-C, SIGTERM or SIGHUP is noted, so that the token under way is finished; not a second."""
-    before = {number: signal.getsignal(number) for number in STOPPING}
-    # Not those that whoever started us ignores, and none where they are not ours to handle.
-    ours = [n for n in STOPPING if before[n] in (signal.SIG_DFL, signal.default_int_handler)]
-    if threading.current_thread() is not threading.main_thread():
-        ours = []
-
-    def restore() -> None:
-        for number in ours:
-            signal.signal(number, before[number])
-
-    def ask(number: int, _frame: FrameType | None) -> None:
-        restore()
-        asked.status = 128 + number
-
-    for number in ours:
-        signal.signal(number, ask)
-    try:
-        yield
-    finally:
-        restore()
 
 
 def _take(job: Job, item: Step | Reference, run: Run, output: Output) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from ctxviz.alarms import KINDS
 from ctxviz.errors import PromptError, SettingsError
 
 PROMPT_LIMIT: Final = 2**20
@@ -65,6 +67,17 @@ def _read_file(name: str) -> str:
     except UnicodeDecodeError:
         raise PromptError(f"The prompt file {shown} is not UTF-8 text; save it as UTF-8.") from None
     return text.removesuffix("\n").removesuffix("\r")
+
+
+def check_alarms(names: Sequence[str]) -> None:
+    """See that there are alarms of these names.
+
+    Raises:
+        SettingsError: there is one that is not.
+    """
+    for name in names:
+        if name not in KINDS:
+            raise SettingsError(f"Unknown alarm {name[:40]!r}; choose from {', '.join(KINDS)}.")
 
 
 def check_run_file(target: Path) -> None:

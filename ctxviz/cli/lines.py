@@ -64,12 +64,19 @@ class JsonLines:
 
 
 def step_record(run: Run, step: int, variant: int) -> dict[str, Any]:
-    """One line's contents. ``noise_floor_tvd`` is the latest value measured at this step or before it."""
+    """One line's contents.
+
+    ``noise_floor_tvd``, ``eager_tvd``, ``float32_tvd`` and ``float64_tvd`` are the latest values measured at
+    this step or before it. ``replays`` has a key for every kind asked for, null where it was not measured.
+    """
     chosen = run.variants[variant]
     position, token_id, text, next_token_id, _, _ = run.token(step)
 
     def value(metric: str) -> float | None:
         return _number(run.series(metric, variant)[step])
+
+    def latest(metric: str) -> float | None:
+        return _latest(run.reference(metric, chosen.dtype)[: step + 1])
 
     return {
         "step": step,
@@ -89,10 +96,21 @@ def step_record(run: Run, step: int, variant: int) -> dict[str, Any]:
         "logit_linf": value("logit_linf"),
         "kl": value("kl"),
         "unpatched_tvd": _number(run.reference("unpatched_tvd", chosen.dtype)[step]),
-        "noise_floor_tvd": _latest(run.reference("noise_floor_tvd", chosen.dtype)[: step + 1]),
+        "noise_floor_tvd": latest("noise_floor_tvd"),
         "seconds": value("seconds"),
         "layers": _layers(run, step, variant),
+        "replays": {kind: _replay(run, step, variant, kind) for kind in run.settings.replay_kinds},
+        "eager_tvd": latest("eager_tvd"),
+        "float32_tvd": latest("float32_tvd"),
+        "float64_tvd": latest("float64_tvd"),
     }
+
+
+def _replay(run: Run, step: int, variant: int, kind: str) -> dict[str, bool | float | None] | None:
+    match, tvd, shift = (run.replay(kind, metric, variant)[step] for metric in ("match", "tvd", "shift"))
+    if np.isnan(match):
+        return None
+    return {"match": bool(match), "tvd": _number(tvd), "shift": _number(shift)}
 
 
 def _layers(run: Run, step: int, variant: int) -> list[dict[str, float | int | None]]:

@@ -8,6 +8,7 @@ import numpy as np
 from rich import box
 from rich.table import Table
 
+from ctxviz.alarms import REPLAY_WORDS
 from ctxviz.cli.terminal import cell, show, visible, write
 from ctxviz.records import Reference, Step
 from ctxviz.run import Run
@@ -55,6 +56,10 @@ def _summary(run: Run, variant: int) -> dict[str, str]:
         "TVD, largest": _figure(_largest(tvd)),
         "unpatched TVD, median": _figure(_median(run.reference("unpatched_tvd", chosen.dtype))),
         "noise floor TVD, largest": _figure(_largest(run.reference("noise_floor_tvd", chosen.dtype))),
+        **{
+            f"replayed, {REPLAY_WORDS[kind]}: TVD worst": _figure(_largest(run.replay(kind, "tvd", variant)))
+            for kind in run.replayed
+        },
         "largest logit gap": _figure(_largest(gap)),
         "largest ‖Δm‖/‖m‖": _figure(_largest(run.field("scale_ratio", variant))),
         "smallest |h|": _smallest_h(run, variant),

@@ -125,6 +125,14 @@ class Bar:
             self._known = known
         self._progress.update(self._task, description=description, completed=fraction or 0.0, share=share)
 
+    def say(self, text: str) -> None:
+        """Put a line on stderr, above the bar."""
+        line = f"ctxviz: {sentence(text)}"
+        if self._progress is None:
+            print(line, file=sys.stderr, flush=True)
+        else:
+            self._progress.console.print(Text(line), soft_wrap=True)
+
     def close(self) -> None:
         if self._progress is not None:
             self._progress.stop()

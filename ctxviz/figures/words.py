@@ -1,4 +1,4 @@
-"""A run in sentences: the verdict, where it is worst, and what deserves an alarm.
+"""A run in sentences: the verdict, and where it is worst; what deserves an alarm is told by ctxviz.alarms.
 
 Recomputed for every token while a run grows, so all of it is a few numpy reductions. The sentences are text,
 not HTML.
@@ -6,26 +6,21 @@ not HTML.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ctxviz.alarm_cells import BLOW_UP, dead_by_layer
+from ctxviz.alarms import ALARM_LIMIT, ALARMS_PER_KIND, Alarm
+from ctxviz.alarms import top as alarms
 from ctxviz.figures.palette import label
 from ctxviz.figures.text import counted, quoted, sci
 from ctxviz.records import Fold
 from ctxviz.run import Run
 
-BLOW_UP: Final = 100.0
-"""||dm|| / ||m|| above which a layer's patch is called a blow-up."""
-SWALLOWED_SHARE: Final = 0.5
-"""Share of a layer's coordinates whose change rounding may undo before it is told."""
-ALARMS_PER_KIND: Final = 3
-ALARM_LIMIT: Final = 10
-
-LAYERS_NAMED: Final = 6
+__all__ = ["ALARMS_PER_KIND", "ALARM_LIMIT", "BLOW_UP", "Alarm", "Verdict", "alarms", "verdict"]
 
 Flags = NDArray[np.bool_]
 
@@ -42,21 +37,6 @@ class Verdict:
     headline: str
     detail: str
     emphasis: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Alarm:
-    """One thing worth a look; the place is None where it is not one place.
-
-    ``kind`` is ``mismatch``, ``uncontrolled``, ``blow-up``, ``swallowed`` or ``dead``, worst first.
-    """
-
-    kind: str
-    sentence: str
-    step: int | None
-    layer: int | None
-    coordinate: int | None
-    variant: int | None
 
 
 def verdict(run: Run) -> Verdict:
@@ -158,112 +138,14 @@ def _largest_change(run: Run, n: int) -> str:
 
 
 def _dead(run: Run, n: int) -> str:
-    dead = int(_dead_by_layer(run, n).sum())
+    dead = int(dead_by_layer(run, n).sum())
     return f"{counted(dead, 'dead coordinate')} (m\u00a0=\u00a00)." if dead else ""
-
-
-def _dead_by_layer(run: Run, n: int) -> NDArray[np.int32]:
-    counts = np.stack([run.field("dead", i)[:, n - 1] for i in range(len(run.variants))])
-    return np.maximum(counts.max(axis=0), 0)
-
-
-def alarms(run: Run) -> list[Alarm]:
-    """What deserves a look, worst kind first, ALARMS_PER_KIND of each at most; cheap for every token."""
-    n = len(run)
-    if n == 0:
-        return []
-    kinds = (_mismatches, _uncontrolled, _blow_ups, _swallowed, _dead_alarm)
-    found: list[Alarm] = []
-    for kind in kinds:
-        ranked = sorted(kind(run, n), key=lambda pair: -pair[0])
-        found.extend(alarm for _, alarm in ranked[:ALARMS_PER_KIND])
-    return found[:ALARM_LIMIT]
-
-
-def _mismatches(run: Run, n: int) -> Iterator[tuple[float, Alarm]]:
-    for i, variant in enumerate(run.variants):
-        wrong = np.flatnonzero((run.series("match", i)[:n] == 0) & (run.series("tie", i)[:n] == 0))
-        if not len(wrong):
-            continue
-        k = int(wrong[0])
-        ours, theirs = run.baseline(k, variant.dtype).top.texts[:1], run.top(k, i).texts[:1]
-        said = (
-            f"said {quoted(theirs[0])} where the model with context said {quoted(ours[0])}"
-            if ours and theirs
-            else "differs"
-        )
-        times = "" if len(wrong) == 1 else f" (the first of {len(wrong)})"
-        sentence = f"{_name(run, i)} {said}, at token {k}{times}."
-        yield len(wrong), Alarm("mismatch", sentence, k, None, None, i)
-
-
-def _uncontrolled(run: Run, n: int) -> Iterator[tuple[float, Alarm]]:
-    for i, layer, step, count in _peaks(run, "uncontrolled", n):
-        if count > 0:
-            what = f"{counted(int(count), 'coordinate')} out of control; what the context adds there is lost"
-            yield count, Alarm("uncontrolled", f"{_at(run, i, layer, step)}: {what}.", step, layer, None, i)
-
-
-def _blow_ups(run: Run, n: int) -> Iterator[tuple[float, Alarm]]:
-    for i in range(len(run.variants)):
-        table = np.nan_to_num(run.field("scale_ratio", i)[:, :n], nan=-1.0)
-        steps = table.argmax(axis=1)
-        peaks = table[np.arange(len(table)), steps]
-        for layer in np.argsort(-peaks)[:ALARMS_PER_KIND].tolist():
-            if peaks[layer] > BLOW_UP:
-                yield float(peaks[layer]), _blow_up(run, i, layer, int(steps[layer]))
-
-
-def _blow_up(run: Run, i: int, layer: int, step: int) -> Alarm:
-    ratio, dm, h = (
-        float(run.field(m, i)[layer, step]) for m in ("scale_ratio", "scale_max_abs", "h_abs_min")
-    )
-    j, smallest = (int(run.field(m, i)[layer, step]) for m in ("scale_argmax", "h_argmin"))
-    because = f", where |h| = {sci(h)}" if j == smallest else ""
-    what = f"‖Δm‖ is {sci(ratio)} times ‖m‖; |Δm| = {sci(dm)} at coordinate {j}{because}"
-    return Alarm("blow-up", f"{_at(run, i, layer, step)}: {what}.", step, layer, j, i)
-
-
-def _swallowed(run: Run, n: int) -> Iterator[tuple[float, Alarm]]:
-    width = run.model.width
-    for i, layer, step, count in _peaks(run, "swallowed", n):
-        if count > SWALLOWED_SHARE * width:
-            what = f"rounding to {run.variants[i].dtype} undid {int(count)} of {width} changes of the scale"
-            yield count, Alarm("swallowed", f"{_at(run, i, layer, step)}: {what}.", step, layer, None, i)
-
-
-def _dead_alarm(run: Run, n: int) -> Iterator[tuple[float, Alarm]]:
-    dead = _dead_by_layer(run, n)
-    layers, total = np.flatnonzero(dead).tolist(), int(dead.sum())
-    if not layers:
-        return
-    named = [str(layer) for layer in layers[:LAYERS_NAMED]]
-    if len(layers) > LAYERS_NAMED:
-        named.append(f"{len(layers) - LAYERS_NAMED} more")
-    which = f"layer {named[0]}" if len(named) == 1 else f"layers {', '.join(named[:-1])} and {named[-1]}"
-    verb, whose = ("is", "its") if total == 1 else ("are", "their")
-    sentence = (
-        f"{counted(total, 'coordinate')} of {which} {verb} dead (m = 0): all of {whose} output comes from Δm."
-    )
-    yield total, Alarm("dead", sentence, None, int(dead.argmax()), None, None)
-
-
-def _peaks(run: Run, metric: str, n: int) -> Iterator[tuple[int, int, int, float]]:
-    """The largest value of an integer metric per variant: (variant, layer, step, value)."""
-    for i in range(len(run.variants)):
-        table = run.field(metric, i)[:, :n]
-        most = table.max()
-        yield i, *_place(table == most), float(most)
 
 
 def _place(hit: Flags) -> tuple[int, int]:
     """(layer, step) of the first true cell."""
     layer, step = np.unravel_index(int(hit.argmax()), hit.shape)
     return int(layer), int(step)
-
-
-def _at(run: Run, variant: int, layer: int, step: int) -> str:
-    return f"{_name(run, variant)}, layer {layer}, token {step} {_said(run, step)}"
 
 
 def _name(run: Run, variant: int) -> str:

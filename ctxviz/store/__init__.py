@@ -1,6 +1,19 @@
-"""Runs and patches on disk: the ``.ctxviz`` bundle and the exported patch."""
+"""Runs and patches on disk: the ``.ctxviz`` bundle, the exported patch, and what others can load of it."""
 
+from ctxviz.store.apply_script import script
 from ctxviz.store.bundle import load_run, save_run
-from ctxviz.store.patches import load_patch, patch_file_name, save_patch, write_patch
+from ctxviz.store.patches import load_patch, patch_bytes, patch_file_name, save_patch, write_patch
+from ctxviz.store.peft_adapter import adapter_files, adapter_zip
 
-__all__ = ["load_patch", "load_run", "patch_file_name", "save_patch", "save_run", "write_patch"]
+__all__ = [
+    "adapter_files",
+    "adapter_zip",
+    "load_patch",
+    "load_run",
+    "patch_bytes",
+    "patch_file_name",
+    "save_patch",
+    "save_run",
+    "script",
+    "write_patch",
+]

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import safetensors.numpy
@@ -57,8 +57,16 @@ def save_patch(folder: str | Path, run: Run, step: Step, result: VariantStep) ->
     return path
 
 
-def write_patch(
-    path: str | Path,
+def write_patch(path: str | Path, patches: Sequence[LayerPatch], **about: Any) -> None:
+    """Write :func:`patch_bytes` to ``path``, whole or not at all.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    write_whole(Path(path), patch_bytes(patches, **about))
+
+
+def patch_bytes(
     patches: Sequence[LayerPatch],
     *,
     model: str,
@@ -70,12 +78,9 @@ def write_patch(
     kept_positions: Sequence[int],
     update: str,
     first_layer: int,
-) -> None:
-    """Write ``P.left``, ``P.right`` and ``P.delta``, float32, with what they belong to as metadata.
-
-    Raises:
-        OSError: the file cannot be written.
-    """
+) -> bytes:
+    """A safetensors file of ``P.left``, ``P.right`` and ``P.delta``, float32, with what they belong to as
+    metadata."""
     tensors: dict[str, np.ndarray] = {}
     for change in (change for patch in patches for change in patch.updates):
         if isinstance(change, Rank1Update):
@@ -96,7 +101,7 @@ def write_patch(
         "update": update,
         "first_layer": str(first_layer),
     }
-    write_whole(Path(path), safetensors.numpy.save(tensors, metadata))
+    return safetensors.numpy.save(tensors, metadata)
 
 
 def _json(ids: Sequence[int]) -> str:

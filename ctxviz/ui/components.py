@@ -13,8 +13,8 @@ from typing import Any, Final, Literal
 from streamlit.components.v2 import component
 
 from ctxviz.figures.card import FigureCard, to_csv
-from ctxviz.figures.heatmap import METRICS
 from ctxviz.figures.palette import THEMES
+from ctxviz.ui.delta import METRICS
 from ctxviz.ui.routes import DEFAULT_METRIC, asset_url
 from ctxviz.ui.views import views
 
@@ -65,16 +65,16 @@ class Clicked:
     data: object
 
 
-def _bootstrap(module: str) -> str:
+def bootstrap(module: str) -> str:
     """A component's inline code: load the module and hand it the component's arguments."""
     address = f"new URL({asset_url(module)!r}, location.origin)"
     # Streamlit takes text without a line break for the name of a file.
     return f"const address = {address};\nexport default async (c) => (await import(address)).default(c);"
 
 
-_live = component("ctxviz.live", js=_bootstrap("live.js"))
-_figure = component("ctxviz.figure", js=_bootstrap("figure.js"), isolate_styles=False)
-_sentence = component("ctxviz.sentence", js=_bootstrap("sentence.js"), isolate_styles=False)
+_live = component("ctxviz.live", js=bootstrap("live.js"))
+_figure = component("ctxviz.figure", js=bootstrap("figure.js"), isolate_styles=False)
+_sentence = component("ctxviz.sentence", js=bootstrap("sentence.js"), isolate_styles=False)
 
 
 def live(view_id: str, *, key: str = "live", focus: Focus | None = None) -> Event:
@@ -88,8 +88,8 @@ def live(view_id: str, *, key: str = "live", focus: Focus | None = None) -> Even
     result = _live(
         key=key,
         data={"view": view_id, "revision": 0 if view is None else view.revision, "focus": asdict(focus)},
-        on_picked_change=_nothing,
-        on_field_change=_nothing,
+        on_picked_change=nothing,
+        on_field_change=nothing,
     )
     run = None if view is None else view.run
     steps, layers, variants = (0, 0, 0) if run is None else (len(run), run.model.n_layers, len(run.variants))
@@ -114,12 +114,12 @@ def figure(card: FigureCard, *, key: str, name: str = "ctxviz-figure") -> Clicke
             "name": name,
             "themes": {theme: asdict(colours) for theme, colours in THEMES.items()},
         },
-        on_point_change=_nothing,
+        on_point_change=nothing,
     )
     point = result.get("point")
     if not isinstance(point, Mapping):
         return None
-    return Clicked(_index(point.get("trace"), MANY), _index(point.get("point"), MANY), point.get("data"))
+    return Clicked(index(point.get("trace"), MANY), index(point.get("point"), MANY), point.get("data"))
 
 
 def sentence(kind: Literal["h2", "h3", "alert"], text: str, *, key: str) -> None:
@@ -131,23 +131,24 @@ def _picked(value: Any, steps: int, layers: int, variants: int) -> Picked | None
     """What the browser says was clicked, if the run has such a token."""
     if not isinstance(value, Mapping):
         return None
-    step, variant = _index(value.get("step"), steps), _index(value.get("variant"), variants)
+    step, variant = index(value.get("step"), steps), index(value.get("variant"), variants)
     if step is None or variant is None:
         return None
-    return Picked(step, _index(value.get("layer"), layers), variant)
+    return Picked(step, index(value.get("layer"), layers), variant)
 
 
 def _field(value: Any, variants: int, focus: Focus) -> tuple[str, int]:
     """The metric and variant that the heat map shows."""
     if not isinstance(value, Mapping) or value.get("metric") not in METRICS:
         return focus.metric, focus.variant
-    variant = _index(value.get("variant"), variants)
+    variant = index(value.get("variant"), variants)
     return str(value["metric"]), focus.variant if variant is None else variant
 
 
-def _index(value: Any, limit: int) -> int | None:
+def index(value: Any, limit: int) -> int | None:
+    """What a browser sent, if it is a whole number from 0 below ``limit``."""
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < limit else None
 
 
-def _nothing() -> None:
+def nothing() -> None:
     """Streamlit knows a component's values by their callbacks; the script reads them from the result."""

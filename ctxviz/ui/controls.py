@@ -7,13 +7,14 @@ from typing import Final
 
 import streamlit as st
 
+from ctxviz.figures.replay_words import KIND_WORDS
 from ctxviz.figures.text import readable
 from ctxviz.models.catalogue import CATALOGUE
-from ctxviz.records import ARITHMETICS, DTYPES, UPDATE_RULES, Fold
+from ctxviz.presets import PRESETS
+from ctxviz.records import ARITHMETICS, DTYPES, REPLAYS, UPDATE_RULES, Fold
 from ctxviz.ui import messages
 from ctxviz.ui.components import Focus
 from ctxviz.ui.memory_line import memory_line
-from ctxviz.ui.presets import PRESETS
 from ctxviz.ui.url_state import MAX_TOKENS, Link, fits_in_link
 from ctxviz.ui.worker import worker
 
@@ -37,6 +38,16 @@ _ARITHMETIC_HELP: Final = (
     "written: the patch is added to the weights and rounded, and the stock model runs on them. "
     "factored: the patch runs beside the weights, the way a LoRA does."
 )
+_REPLAYS_HELP: Final = (
+    "Run each token's finished, written weights again: by the same kernel, in a batch of two, with the input "
+    "moved by one unit in the last place, or with the weights rounded through another dtype. A patch "
+    "corrects itself while it is built; only a replay tells whether the weights carry the context."
+)
+_HOLD_HELP: Final = "Keep one token's patch for all later tokens, and watch how far they drift apart."
+_BUDGET_HELP: Final = (
+    "Measure at some tokens what is there without any patch: eager against sdpa attention, and the same "
+    "history in float32 and float64. Needs the model in both."
+)
 _DTYPE_HELP: Final = "All precisions follow one history: what the highest of them writes with the context."
 
 
@@ -48,6 +59,9 @@ def seed(link: Link) -> None:
     state.other_model = "" if link.model in CATALOGUE else link.model
     state.updates, state.arithmetics, state.dtypes = map(list, (link.updates, link.arithmetics, link.dtypes))
     state.floor, state.first_layer, state.tokens = link.floor, link.first_layer, link.tokens
+    state.replays, state.budget = list(link.replays), link.budget
+    state.holds, state.hold = link.hold is not None, link.hold or 0
+    state.left, state.right = link.left, link.right
     state.fold = link.fold.kind
     span = link.fold if link.fold.kind == "span" else Fold("span", 1, 2)
     state.fold_start, state.fold_last = span.start, span.end - 1
@@ -66,10 +80,15 @@ def chosen(focus: Focus) -> Link:
         first_layer=int(state.first_layer),
         fold=_fold(),
         tokens=int(state.tokens),
+        replays=_in_order(state.replays, REPLAYS),
+        hold=int(state.hold) if state.holds else None,
+        budget=bool(state.budget),
         metric=focus.metric,
         variant=focus.variant,
         step=focus.step,
         layer=focus.layer,
+        left=state.left,
+        right=state.right,
     )
 
 
@@ -216,6 +235,34 @@ def draw_numbers() -> str | None:
     if last is None or asked <= last:
         return None
     return f"The model has no layer {asked}; the first patched layer is now its last one, {last}."
+
+
+def draw_replays() -> None:
+    """What is measured of every token besides the run itself."""
+    st.pills(
+        "Replay each token's weights",
+        REPLAYS,
+        selection_mode="multi",
+        format_func=lambda kind: KIND_WORDS[kind].short,
+        help=_REPLAYS_HELP,
+        key="replays",
+        persist_state="session",
+    )
+    left, right = st.columns(2, vertical_alignment="bottom")
+    left.toggle("Hold a patch", help=_HOLD_HELP, key="holds", persist_state="session")
+    right.number_input(
+        "from token",
+        min_value=0,
+        max_value=MAX_TOKENS - 1,
+        step=1,
+        disabled=not st.session_state.holds,
+        key="hold",
+        persist_state="session",
+    )
+    st.toggle("Error budget", help=_BUDGET_HELP, key="budget", persist_state="session")
+    asked = st.session_state.replays or st.session_state.holds
+    if asked and "written" not in st.session_state.arithmetics:
+        messages.tell("warning", "Only written patches can be replayed; add “written” above.", "replays")
 
 
 def draw_prompt() -> None:

@@ -14,12 +14,15 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ctxviz.figures.heatmap import METRICS
+from ctxviz.figures import metrics
 from ctxviz.figures.palette import as_json
 from ctxviz.figures.text import readable
 from ctxviz.figures.words import alarms, verdict
 from ctxviz.run import REFERENCE_METRICS, Run
 from ctxviz.ui.views import ACTIVE, View
+
+METRICS: Final = {key: metrics.METRICS[key] for key in metrics.LIVE_METRICS}
+"""What the live view's heat map can show."""
 
 CODES_PER_DECADE: Final = 700
 """float32 spans 10^-45 to 10^38.6, which fits int16; the rounding is 0.17 %."""
@@ -96,9 +99,7 @@ def field(view: View, metric: str, variant: int) -> dict[str, Any]:
 
 def values(run: Run, metric: str, variant: int, start: int, end: int) -> NDArray[np.float32]:
     """A field of METRICS from step ``start`` to ``end``, [steps, n_layers]; NaN where there is no value."""
-    names = ("gate_ratio", "up_ratio", "down_ratio") if metric == "weight_ratio" else (metric,)
-    parts = [run.field(name, variant)[:, start:end] for name in names]
-    return np.fmax.reduce(parts).T.astype(np.float32)
+    return metrics.signed_table(run, variant, metric, start, end).T.astype(np.float32)
 
 
 def quantise(numbers: NDArray[np.float32]) -> NDArray[np.int16]:
@@ -113,7 +114,10 @@ def quantise(numbers: NDArray[np.float32]) -> NDArray[np.int16]:
 
 
 def describe(run: Run) -> dict[str, Any]:
-    """What a browser needs to know once: variants, dtypes, layers, metrics, prompt."""
+    """What a browser needs to know once: variants, dtypes, layers, metrics, prompt.
+
+    ``metrics`` are those of the live view, ``fields`` all that can be drawn layer by layer.
+    """
     return {
         "model": run.model.name,
         "layers": run.model.n_layers,
@@ -122,6 +126,7 @@ def describe(run: Run) -> dict[str, Any]:
         "variant_dtypes": [run.dtypes.index(v.dtype) for v in run.variants],
         "look": as_json(run.variants),
         "metrics": {key: asdict(metric) for key, metric in METRICS.items()},
+        "fields": {key: asdict(metric) for key, metric in metrics.METRICS.items()},
         "prompt": _prompt(run),
         "codes": {"decade": CODES_PER_DECADE, "missing": MISSING, "zero": ZERO, "infinite": INFINITE},
     }

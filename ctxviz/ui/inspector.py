@@ -40,7 +40,7 @@ def draw(session: Session) -> None:
         )
         return
     with st.container(key="inspector"):
-        layer = _draw_choice(session, run, focus)
+        layer = draw_cell_choice(session, run, focus)
         _draw_layer(run, focus.step, layer, focus.variant)
         components.figure(tops(run, focus.step, focus.variant), key="tops", name="top-tokens")
 
@@ -67,7 +67,7 @@ def _worst_layer(run: Run, step: int, variant: int) -> int:
     return int(np.nan_to_num(column, nan=np.inf, posinf=np.inf).argmin())
 
 
-def _draw_choice(session: Session, run: Run, focus: Focus) -> int:
+def draw_cell_choice(session: Session, run: Run, focus: Focus) -> int:
     """Which token, layer and variant is shown; chosen here by keyboard or in the live view by a click."""
     state = st.session_state
     labels = [label(variant, run.variants) for variant in run.variants]
@@ -92,22 +92,30 @@ def _draw_layer(run: Run, step: int, layer: int, variant: int) -> None:
     messages.hint(counts(run, step, layer, variant), "counts")
     vectors = run.vectors(step, variant)
     if vectors is None:
-        messages.hint(_missing(run), "vectors")
+        messages.hint(missing(run), "vectors")
         return
     with st.container(key="inspector-layer"):
         left, right = st.columns([6, 5], gap="medium")
     with left:
         components.figure(coordinates(run, step, layer, variant), key="coordinates", name="coordinates")
     with right:
-        messages.heading(3, "The ten largest changes", "worst-head")
-        worst = worst_table(vectors, layer)
-        st.dataframe(
-            {name: [_cell(row, name) for row in worst] for name in _COLUMNS},
-            column_config=_COLUMNS,
-            hide_index=True,
-            alt=_alt(worst),
-            key="worst",
-        )
+        draw_worst(run, step, layer, variant)
+
+
+def draw_worst(run: Run, step: int, layer: int, variant: int) -> None:
+    """The ten coordinates with the largest changes, as a table; nothing where they were not kept."""
+    vectors = run.vectors(step, variant)
+    if vectors is None:
+        return
+    messages.heading(3, "The ten largest changes", "worst-head")
+    worst = worst_table(vectors, layer)
+    st.dataframe(
+        {name: [_cell(row, name) for row in worst] for name in _COLUMNS},
+        column_config=_COLUMNS,
+        hide_index=True,
+        alt=_alt(worst),
+        key="worst",
+    )
 
 
 def counts(run: Run, step: int, layer: int, variant: int) -> str:
@@ -128,7 +136,7 @@ def _swallowed(count: int) -> str:
     return "swallowed not counted" if count < 0 else f"{count} swallowed by rounding"
 
 
-def _missing(run: Run) -> str:
+def missing(run: Run) -> str:
     """Why a token has no coordinates."""
     if run.forgotten_vectors:
         room = run.settings.vector_budget / 2**20

@@ -1,4 +1,4 @@
-"""The two things a reader can ask of the worker: a run, and a prompt's tokens."""
+"""What a reader can ask of the worker: a run, a run again with replays, a patch, a prompt's tokens."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ctxviz.run import Run
 from ctxviz.ui.turns import Job
 
 if TYPE_CHECKING:
-    from ctxviz.engine import Stream
+    from ctxviz.engine import Rebuilt, Stream
     from ctxviz.models import LoadedModel
     from ctxviz.ui.views import View
 
@@ -96,4 +96,62 @@ def run_job(view: View, reference: str, prompt: str, settings: RunSettings, toke
         view.show(run, "running", notes_of(model, settings.dtypes))
         return Measurement(engine, run)
 
-    return Job(view, reference, settings.ordered_dtypes, begin, tokens, wish=(reference, prompt, settings))
+    return Job(view, reference, settings.needed_dtypes, begin, tokens, wish=(reference, prompt, settings))
+
+
+def replay_job(view: View, reference: str, run: Run, settings: RunSettings) -> Job:
+    """A job that makes ``run`` again, token for token, with the replays of ``settings``."""
+    follow = [run.token(k)[3] for k in range(len(run))]
+
+    def begin(model: LoadedModel) -> Measurement:
+        from ctxviz.engine import check_model, stream
+
+        check_model(model, run)
+        engine = stream(model, run.context.prompt, settings, follow=follow)
+        again = Run(model.identity, engine.context, settings)
+        view.show(again, "running", notes_of(model, settings.dtypes))
+        return Measurement(engine, again)
+
+    return Job(view, reference, settings.needed_dtypes, begin)
+
+
+class PatchRequest:
+    """One token's patch of a run, built again; ``patch`` is there once ``view.state`` is ``done``."""
+
+    def __init__(self, view: View, reference: str, run: Run, step: int, variant: int) -> None:
+        self.view = view
+        self.reference = reference
+        self.run = run
+        self.step = step
+        self.variant = variant
+        self.patch: Rebuilt | None = None
+
+    def job(self) -> Job:
+        dtype = self.run.variants[self.variant].dtype
+        return Job(self.view, self.reference, (dtype,), lambda model: _Building(self, model))
+
+
+class _Building:
+    """The history is read token by token, one a turn; then the patch is built."""
+
+    complete = True
+
+    def __init__(self, request: PatchRequest, model: LoadedModel) -> None:
+        from ctxviz.engine import rebuild
+
+        self._request = request
+        variant = request.run.variants[request.variant]
+        self._steps = rebuild(model, request.run, request.step, variant)
+
+    def __next__(self) -> bool:
+        from ctxviz.engine import Rebuilt
+
+        made = next(self._steps)
+        if not isinstance(made, Rebuilt):
+            self._request.view.tell("running", stage="reading the history", progress=made)
+        else:
+            self._request.patch = made
+        return False
+
+    def settle(self) -> None:
+        """Nothing waits."""

@@ -26,7 +26,8 @@ from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ctxviz.ui import delta, tables
+from ctxviz.figures import metrics
+from ctxviz.ui import delta, field_values, tables
 from ctxviz.ui.views import View, views
 
 LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]")
@@ -47,6 +48,8 @@ def routes() -> list[Route]:
     return [
         Route("/_ctxviz/delta/{view_id}", _answering(_delta)),
         Route("/_ctxviz/field/{view_id}", _answering(_field)),
+        Route("/_ctxviz/values/{view_id}", _answering(_values)),
+        Route("/_ctxviz/values/{view_id}/csv", _answering(_values_csv)),
         Route("/_ctxviz/table/{view_id}", _answering(_table)),
         Route("/_ctxviz/static/{version}/{name}", _static),
     ]
@@ -174,6 +177,24 @@ def _field(query: _Query, view: View) -> Response:
     return _json(delta.field(view, metric, variant))
 
 
+def _values(query: _Query, view: View) -> Response:
+    metric, variant = query.choice("metric", metrics.METRICS, DEFAULT_METRIC), query.count("variant")
+    held = query.count("from"), query.count("epoch")
+    return _json(field_values.answer(view, metric, variant, *held))
+
+
+def _values_csv(query: _Query, view: View) -> Response:
+    metric, variant = query.choice("metric", metrics.METRICS, DEFAULT_METRIC), query.count("variant")
+    run = view.run
+    if run is None or variant >= len(run.variants):
+        raise _BadQueryError
+    return _csv(field_values.csv(run, metric, variant))
+
+
+def _csv(text: str) -> Response:
+    return Response(text, media_type="text/csv", headers={"Cache-Control": "no-store"})
+
+
 def _table(query: _Query, view: View) -> Response:
     chart = query.choice("chart", tables.CHARTS, "field")
     metric, variant = query.choice("metric", delta.METRICS, DEFAULT_METRIC), query.count("variant")
@@ -184,7 +205,7 @@ def _table(query: _Query, view: View) -> Response:
         text = tables.field_csv(run, metric, variant)
     else:
         text = tables.tokens_csv(run) if chart == "tokens" else tables.chart_csv(run, chart)
-    return Response(text, media_type="text/csv", headers={"Cache-Control": "no-store"})
+    return _csv(text)
 
 
 async def _static(request: Request) -> Response:

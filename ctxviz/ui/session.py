@@ -7,18 +7,24 @@ from dataclasses import field as default
 from typing import Final
 
 from ctxviz.errors import CtxvizError, PromptError
+from ctxviz.records import RunSettings
 from ctxviz.run import Run
+from ctxviz.sweep.spec import SweepSpec
 from ctxviz.ui.components import Event, Focus
-from ctxviz.ui.jobs import TokenRequest, run_job
+from ctxviz.ui.jobs import PatchRequest, TokenRequest, replay_job, run_job
 from ctxviz.ui.recorded import recorded_run
-from ctxviz.ui.routes import DEFAULT_METRIC
+from ctxviz.ui.sweeping import SweepRequest
 from ctxviz.ui.url_state import Link
 from ctxviz.ui.views import View, views
 from ctxviz.ui.worker import Worker, worker
 
 MAX_PROMPT: Final = 20_000
 """Characters; more than any window of the models offered here is used for."""
-_ASIDE: Final = {"step": None, "layer": None, "variant": 0, "metric": DEFAULT_METRIC}
+_ASIDE: Final = {
+    name: getattr(Link(), name) for name in ("step", "layer", "variant", "metric", "left", "right")
+}
+COMPARED: Final = 4
+"""Runs opened to be compared that a tab keeps."""
 KEPT_RUNS: Final = 8
 """Earlier runs of a tab that it can return to."""
 
@@ -38,6 +44,10 @@ class Session:
     field: tuple[str, int] | None = None
     """Metric and variant that the heat map showed last."""
     request: TokenRequest | None = None
+    patch: PatchRequest | None = None
+    sweep: SweepRequest | None = None
+    compared: list[Run] = default(default_factory=list)
+    """Runs opened to be compared."""
     link: Link | None = None
     """What the address said to look at, until the reader looks at something else."""
 
@@ -63,6 +73,11 @@ class Session:
         """Look at a token, or a cell of the heat map."""
         self.link = None
         self.focus = replace(self.focus, step=step, layer=layer, variant=variant)
+
+    def look_at_variant(self, variant: int) -> None:
+        """Look at another variant, at the same token and layer."""
+        self.link = None
+        self.focus = replace(self.focus, variant=variant)
 
     def start(self, link: Link, tokens: int | None = None) -> None:
         """Make a new run and look at it; the one that is on screen is stopped and kept.
@@ -190,6 +205,47 @@ class Session:
         request = TokenRequest(views().create(), model, prompt)
         _worker().submit(request.job())
         self.request = request
+
+    def replay(self, reference: str, settings: RunSettings) -> None:
+        """Make the run on screen again, token for token, with the replays of ``settings``.
+
+        Raises:
+            CtxvizError: there is no run, it is still being made, or too many are under way.
+        """
+        run = self.view.run
+        if run is None or not len(run) or _worker().has(self.view.id):
+            raise PromptError("There is no finished run to replay; make one, or wait until it has ended.")
+        view = views().create()
+        view.tell("queued")
+        _worker().submit(replay_job(view, reference, run, settings))
+        self.look_at(view)
+
+    def ask_for_patch(self, reference: str, step: int, variant: int) -> None:
+        """Have the worker build a token's patch again.
+
+        Raises:
+            CtxvizError: there is no run, or the worker is busy.
+        """
+        run = self.view.run
+        if run is None or step >= len(run):
+            raise PromptError("There is no such token in the run on screen; choose another.")
+        request = PatchRequest(views().create(), reference, run, step, variant)
+        _worker().submit(request.job())
+        self.patch = request
+
+    def start_sweep(self, spec: SweepSpec) -> None:
+        """Have the worker make a sweep; cells that are there already are not made again.
+
+        Raises:
+            CtxvizError: the worker is busy.
+        """
+        request = SweepRequest(views().create(), spec)
+        _worker().submit(request.job())
+        self.sweep = request
+
+    def stop_sweep(self) -> None:
+        if self.sweep is not None:
+            _worker().stop(self.sweep.view.id)
 
     def tokens_of(self, model: str, prompt: str) -> tuple[str, ...] | None:
         """The prompt's own tokens as far as they are known without loading anything."""

@@ -12,9 +12,10 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from ctxviz.errors import SettingsError
-from ctxviz.records import ARITHMETICS, DTYPES, UPDATE_RULES, Fold, RunSettings
+from ctxviz.figures.metrics import METRICS as FIELDS
+from ctxviz.presets import PRESETS
+from ctxviz.records import ARITHMETICS, DTYPES, REPLAYS, UPDATE_RULES, Fold, RunSettings
 from ctxviz.ui.delta import METRICS
-from ctxviz.ui.presets import PRESETS
 
 PROMPT_IN_LINK: Final = 1500
 """Characters the prompt may take in an address, escapes counted."""
@@ -28,7 +29,8 @@ DEFAULT_MODEL: Final = "gemma-3-270m"
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """What a link carries; ``step``, ``layer``, ``metric`` and ``variant`` are what is looked at."""
+    """What a link carries; ``step``, ``layer``, ``metric``, ``variant``, ``left`` and ``right`` are what is
+    looked at: the last two are the metrics of the Layers page."""
 
     prompt: str = PRESETS[0].prompt
     model: str = DEFAULT_MODEL
@@ -39,10 +41,15 @@ class Link:
     first_layer: int = 0
     fold: Fold = field(default_factory=Fold)
     tokens: int = 32
+    replays: tuple[str, ...] = ()
+    hold: int | None = None
+    budget: bool = False
     metric: str = "h_abs_min"
     variant: int = 0
     step: int | None = None
     layer: int | None = None
+    left: str = "scale_ratio"
+    right: str = "output_error"
 
     def settings(self) -> RunSettings:
         """The settings of a run.
@@ -59,6 +66,9 @@ class Link:
             floor=self.floor,
             max_new_tokens=self.tokens,
             vector_budget=VECTOR_BYTES,
+            replays=self.replays,
+            hold=self.hold,
+            budget=self.budget,
         )
 
 
@@ -109,6 +119,8 @@ def from_query(query: Mapping[str, str]) -> tuple[Link, list[str]]:
 def _write(value: object) -> str:
     if isinstance(value, tuple):
         return ",".join(value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
@@ -147,6 +159,12 @@ def _one_of(known: tuple[str, ...]) -> Callable[[str], str]:
     return read
 
 
+def _yes(text: str) -> bool:
+    if text not in ("yes", "no"):
+        raise ValueError
+    return text == "yes"
+
+
 def _fold(text: str) -> Fold:
     fold = Fold.parse(text)
     if fold.kind == "image":
@@ -173,10 +191,15 @@ _NAMES: Final = {
     "first_layer": "first-layer",
     "fold": "fold",
     "tokens": "tokens",
+    "replays": "replay",
+    "hold": "hold",
+    "budget": "budget",
     "metric": "metric",
     "variant": "variant",
     "step": "step",
     "layer": "layer",
+    "left": "left",
+    "right": "right",
 }
 _READERS: Final[dict[str, Callable[[str], Any]]] = {
     "prompt": _text(PROMPT_IN_LINK),
@@ -188,8 +211,13 @@ _READERS: Final[dict[str, Callable[[str], Any]]] = {
     "first_layer": _whole(0, MAX_INDEX),
     "fold": _fold,
     "tokens": _whole(1, MAX_TOKENS),
+    "replays": _several(REPLAYS),
+    "hold": _whole(0, MAX_TOKENS - 1),
+    "budget": _yes,
     "metric": _one_of(tuple(METRICS)),
     "variant": _whole(0, MAX_INDEX),
     "step": _whole(0, MAX_INDEX),
     "layer": _whole(0, MAX_INDEX),
+    "left": _one_of(tuple(FIELDS)),
+    "right": _one_of(tuple(FIELDS)),
 }

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from ctxviz.errors import PromptError
+from ctxviz.presets import PRESETS
 from ctxviz.records import Fold
 from ctxviz.run import Run
 from ctxviz.store import load_run, save_run
 from ctxviz.ui import inspector
 from ctxviz.ui.library import bundle, file_name
-from ctxviz.ui.presets import PRESETS
 from ctxviz.ui.session import KEPT_RUNS, MAX_PROMPT, check_prompt
 from ctxviz.ui.views import LIMIT, views
 from tests.app.conftest import MAIN, Page
@@ -143,9 +143,9 @@ def test_the_inspector_says_what_was_counted(recorded: Run) -> None:
     )
     forgetful = synthetic_run(3, 16, 2)
     forgetful._vectors.clear()
-    assert "not kept or not saved" in inspector._missing(forgetful)
+    assert "not kept or not saved" in inspector.missing(forgetful)
     forgetful.forgotten_vectors = 4
-    assert "dropped: a run keeps" in inspector._missing(forgetful)
+    assert "dropped: a run keeps" in inspector.missing(forgetful)
 
 
 def test_large_figures_are_drawn_only_where_asked_for() -> None:

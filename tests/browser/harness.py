@@ -166,6 +166,10 @@ def _layers(run: Run, k: int, random: np.random.Generator) -> LayerStats:
         columns[name] = (10 ** (level + np.array(wave) + random.normal(0, 0.4, layers))).astype(np.float32)
     if random.random() < 0.2:
         columns["h_abs_min"][random.integers(layers)] = 0.0
+    columns["cosine"] = (1 - np.minimum(columns["cosine"], 1)).astype(np.float32)
+    columns["multiplier"][::2] *= -1
+    columns["drift_batch"][3:4] = np.inf
+    columns["drift_rounded"][1:2] = np.nan
     if run.variants[k].update == "stable":
         columns["down_ratio"][:] = np.nan
     return LayerStats(**columns)

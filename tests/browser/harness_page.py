@@ -1,4 +1,4 @@
-"""A page with nothing but the live view of a synthetic run, and what was clicked."""
+"""A page with nothing but one component on a synthetic run, and what was clicked."""
 
 import harness
 import streamlit as st
@@ -6,6 +6,7 @@ import streamlit as st
 from ctxviz.figures.heatmap import heatmap
 from ctxviz.figures.lines import tvd_lines
 from ctxviz.ui import components
+from ctxviz.ui.fields import fields
 from ctxviz.ui.views import views
 
 st.set_page_config(layout="wide")
@@ -22,6 +23,21 @@ if "view" not in st.session_state:
         harness.play(view, run, rate)
     else:
         view.show(harness.whole(layers, count), "done")
+
+if query.get("fields"):
+    metrics = tuple(query["fields"].split(","))
+    picked = st.session_state.get("cell")
+    told = fields(
+        st.session_state.view,
+        variant=int(query.get("variant", 0)),
+        selected=None if picked is None else (picked.step, picked.layer),
+        metrics=metrics,
+    )
+    if told.picked is not None:
+        st.session_state.cell = told.picked
+        st.rerun()
+    st.text(f"cell {picked} metrics {told.metrics}")
+    st.stop()
 
 event = components.live(st.session_state.view, focus=components.Focus(step=3, layer=4))
 if event.picked is not None:

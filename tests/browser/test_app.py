@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from ctxviz.presets import PRESETS
 from ctxviz.store import load_run
-from ctxviz.ui.presets import PRESETS
 from tests.browser.conftest import PATIENCE, Tab, start_server
 from tests.tiny_models import save_tiny_folder, tiny_gemma3
 

@@ -24,10 +24,11 @@ import torch
 
 import ctxviz.engine
 from ctxviz import bench
+from ctxviz.alarms import KINDS, REPLAY_WORDS, find
 from ctxviz.cli import inputs, main
 from ctxviz.cli.terminal import visible
 from ctxviz.errors import OutOfMemoryError
-from ctxviz.records import Reference, Step
+from ctxviz.records import REPLAYS, Reference, Step
 from ctxviz.run import Run
 from ctxviz.store import load_run
 from ctxviz.store.files import write_whole
@@ -38,7 +39,8 @@ PROMPT = "the robot and the dust"
 TOKENS = 10
 KEYS = [
     "step", "position", "token_id", "text", "next_token_id", "variant", "match", "tie", "tvd", "logit_linf",
-    "kl", "unpatched_tvd", "noise_floor_tvd", "seconds", "layers",
+    "kl", "unpatched_tvd", "noise_floor_tvd", "seconds", "layers", "replays", "eager_tvd", "float32_tvd",
+    "float64_tvd",
 ]  # fmt: skip
 VARIANT_KEYS = ["update", "arithmetic", "dtype", "first_layer"]
 LAYER_KEYS = [
@@ -182,6 +184,110 @@ def test_the_saved_run_holds_what_was_printed(made: Made) -> None:
     assert run.vectors(TOKENS - 1, 0) is not None
 
 
+REPLAYED_TOKENS = 4
+
+
+@pytest.fixture(scope="module")
+def replayed(tiny: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[list[dict[str, Any]], Run]:
+    """JSON lines and the run, with every replay, a held token and the error budget."""
+    target = tmp_path_factory.mktemp("replayed") / "a.ctxviz"
+    arguments = ["run", "--model", tiny, "--prompt", PROMPT, "--max-new-tokens", REPLAYED_TOKENS, "--json"]
+    arguments += [part for kind in REPLAYS for part in ("--replay", kind)]
+    arguments += ["--arithmetic", "written", "--arithmetic", "factored", "--dtype", "bfloat16"]
+    status, out, err = call(*arguments, "--hold", 1, "--budget", "--save", target)
+    assert (status, err) == (0, "")
+    return parse(out), load_run(target)
+
+
+def test_json_tells_replays_where_they_were_measured(replayed: tuple[list[dict[str, Any]], Run]) -> None:
+    lines, run = replayed
+    assert run.settings.replays == REPLAYS
+    assert (run.settings.hold, run.settings.budget) == (1, True)
+    for line in lines:
+        assert list(line["replays"]) == [*REPLAYS, "held"]
+        assert all(
+            told is None or list(told) == ["match", "tvd", "shift"] for told in line["replays"].values()
+        )
+        step, written = line["step"], line["variant"]["arithmetic"] == "written"
+        null = {kind for kind, told in line["replays"].items() if told is None}
+        assert null == ((set() if step >= 1 else {"held"}) if written else {*REPLAYS, "held"})
+        for kind in set(line["replays"]) - null:
+            for metric in ("match", "tvd", "shift"):
+                assert line["replays"][kind][metric] == run.replay(kind, metric, 0)[step]
+    assert len(lines) == 2 * REPLAYED_TOKENS
+    written = lines[::2]
+    assert all(line["replays"]["same"] == {"match": True, "tvd": line["tvd"], "shift": 0} for line in written)
+    assert all(line["replays"]["ulp"]["shift"] > 0 for line in written)
+    assert isinstance(written[0]["replays"]["ulp"]["match"], bool)
+
+
+def test_json_carries_the_error_budget(replayed: tuple[list[dict[str, Any]], Run], made: Made) -> None:
+    lines, run = replayed
+    for metric in ("eager_tvd", "float32_tvd", "float64_tvd"):
+        told = [line[metric] for line in lines[::2]]
+        measured = run.reference(metric, "bfloat16")
+        assert np.isfinite(measured).tolist() == [True, True, True, False], "measured with the noise floor"
+        assert told == [*measured[:3], measured[2]]
+        assert {line[metric] for line in made.lines} == {None}
+    assert all(line["float32_tvd"] > 1e-5 for line in lines)
+    assert {json.dumps(line["replays"]) for line in made.lines} == {"{}"}
+
+
+def test_the_report_has_a_row_for_each_replay_that_was_measured(tiny: str) -> None:
+    arguments = ("run", "--model", tiny, "--prompt", PROMPT, "--max-new-tokens", 2)
+    out = call(*arguments, "--replay", "ulp", "--replay", "same")[1]
+    rows = [line.strip() for line in out.splitlines() if "replayed" in line]
+    assert [row.split("  ")[0] for row in rows] == [
+        f"replayed, {REPLAY_WORDS[kind]}: TVD worst" for kind in ("same", "ulp")
+    ]
+    assert all(0 <= float(row.split()[-1]) < 1e-3 for row in rows)
+    assert "replayed" not in call(*arguments)[1]
+
+
+def test_an_alarm_that_should_not_fire_ends_the_run_with_3(tiny: str, tmp_path: Path) -> None:
+    target = tmp_path / "a.ctxviz"
+    arguments = ("run", "--model", tiny, "--prompt", PROMPT, "--max-new-tokens", TOKENS, "--json")
+    arguments += (
+        "--save",
+        target,
+        "--dtype",
+        "bfloat16",
+        "--fail-on",
+        "uncontrolled",
+        "--fail-on",
+        "blow-up",
+    )
+    status, out, err = call(*arguments, "--update", "direct")
+    run = load_run(target)
+    assert (status, len(parse(out)), len(run), run.outcome) == (3, TOKENS, TOKENS, "finished")
+    fired = find(run, ["blow-up"])
+    first = min(fired, key=lambda alarm: alarm.step or 0)
+    places = "1 place" if len(fired) == 1 else f"{len(fired)} places, first"
+    assert err == f"ctxviz: Alarm blow-up in {places}: {first.sentence}\n"
+    status, out, err = call(*arguments, "--update", "stable")
+    assert (status, len(parse(out)), err) == (0, TOKENS, "")
+    assert find(load_run(target), ["uncontrolled", "blow-up"]) == []
+
+
+def test_a_replay_that_fails_is_an_alarm(tiny: str) -> None:
+    arguments = (
+        "run",
+        "--model",
+        tiny,
+        "--prompt",
+        PROMPT,
+        "--max-new-tokens",
+        3,
+        "--fail-on",
+        "replay-failure",
+    )
+    status, _, err = call(*arguments, "--update", "direct", "--dtype", "bfloat16", "--replay", "ulp")
+    assert status == 3
+    assert err.startswith("ctxviz: Alarm replay-failure in ")
+    assert "run again (input moved by 1 ulp)" in err
+    assert call(*arguments, "--replay", "ulp", "--replay", "same")[::2] == (0, "")
+
+
 def test_one_patch_file_per_step_and_variant_with_names_of_the_stock_model(made: Made) -> None:
     files = sorted(made.patches.glob("*.safetensors"))
     assert len(files) == len(list(made.patches.iterdir())) == 4 * TOKENS
@@ -269,6 +375,13 @@ BAD_OPTIONS: dict[str, tuple[list[str], list[str]]] = {
     "threads": (["--threads", "0"], ["threads"]),
     "device": (["--device", "abacus"], ["abacus"]),
     "image": (["--image", "x.png"], ["text only"]),
+    "replay": (["--replay", "again"], ["again", "batch"]),
+    "replay twice": (["--replay", "ulp", "--replay", "ulp"], ["twice"]),
+    "held as a replay": (["--replay", "held"], ["held", "rounded"]),
+    "hold before the first": (["--hold", "-1"], ["hold"]),
+    "hold after the last": (["--max-new-tokens", "3", "--hold", "3"], ["Token 3", "run of 3"]),
+    "alarm": (["--fail-on", "frob"], ["frob", *KINDS]),
+    "alarm beside a known one": (["--fail-on", "tie", "--fail-on", "ties"], ["'ties'"]),
     "save into nowhere": (["--save", "/nonexistent/a.ctxviz"], ["does not exist"]),
     "save over a folder": (["--save", "/"], ["is a folder"]),
     "patches under a file": (["--save-patches", f"{__file__}/x"], ["cannot be made"]),
@@ -362,6 +475,13 @@ def test_a_failure_in_mid_run_keeps_what_was_made(
     assert [line["step"] for line in parse(out)] == [0, 1, 2]
     run = load_run(target)
     assert (len(run), run.outcome) == (3, "failed: Memory ran out; choose fewer dtypes.")
+    # An alarm of what was made is told, but the failure decides.
+    status, _, err = call(*arguments, "--update", "direct", "--dtype", "bfloat16", "--fail-on", "blow-up")
+    assert (status, len(load_run(target))) == (2, 3)
+    assert [line.split(":")[1].split(" in ")[0] for line in err.splitlines()] == [
+        " Alarm blow-up",
+        " Memory ran out; choose fewer dtypes.",
+    ]
     monkeypatch.undo()
     status, out, _ = call(*arguments, "--max-new-tokens", 4)
     assert (status, len(parse(out)), len(load_run(target))) == (0, 4, 4)
@@ -478,6 +598,23 @@ def test_ctrl_c_ends_with_130_and_keeps_the_run(tiny: str, tmp_path: Path) -> No
     assert 0 < len(run) < 200
     assert [line["step"] for line in lines] == list(range(len(run)))
     assert all(line["unpatched_tvd"] is not None for line in lines)
+
+
+def test_an_alarm_counts_in_a_run_that_is_stopped_too(tiny: str, tmp_path: Path) -> None:
+    target = tmp_path / "stopped.ctxviz"
+    arguments = ("run", "--model", tiny, "--prompt", PROMPT, "--max-new-tokens", "200", "--threads", "1")
+    arguments += ("--update", "direct", "--dtype", "bfloat16", "--fail-on", "blow-up")
+    with process(*arguments, "--json", "--save", str(target)) as running:
+        assert running.stdout is not None
+        for _ in range(TOKENS):
+            running.stdout.readline()
+        running.send_signal(signal.SIGINT)
+        _, err = running.communicate(timeout=120)
+    run = load_run(target)
+    assert TOKENS <= len(run) < 200
+    assert (running.returncode, run.outcome) == (3, "stopped")
+    assert err.startswith(b"ctxviz: Alarm blow-up in ")
+    assert len(err.splitlines()) == 1
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])

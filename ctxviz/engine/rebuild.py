@@ -1,0 +1,91 @@
+"""One token's patch of a recorded run, built again: the same history, the same passes, updates kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ctxviz.engine.anatomy import Doubles, anatomy_of
+from ctxviz.engine.application import Scratch
+from ctxviz.engine.context_pass import ContextPass
+from ctxviz.engine.patched_pass import patched_pass
+from ctxviz.engine.prompt import prepare
+from ctxviz.errors import SettingsError
+from ctxviz.records import LayerPatch, RunSettings, Variant
+from ctxviz.run import Run
+
+if TYPE_CHECKING:
+    from ctxviz.models import LoadedModel
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rebuilt:
+    """A token's patch, and what it belongs to."""
+
+    variant: Variant
+    step: int
+    position: int
+    context_ids: tuple[int, ...]
+    kept_ids: tuple[int, ...]
+    kept_positions: tuple[int, ...]
+    patches: tuple[LayerPatch, ...]
+    stored_scales: dict[str, Doubles]
+    """w [d] as the model stores it, by name of parameter, of every layer."""
+
+
+def check_model(model: LoadedModel, run: Run) -> None:
+    """See that ``model`` is the one that made ``run``.
+
+    Raises:
+        SettingsError: its weights are others, or its tokenizer reads the prompt otherwise.
+    """
+    ours, theirs = model.identity, run.model
+    same = ours.sha256 == theirs.sha256 if ours.sha256 and theirs.sha256 else ours.key == theirs.key
+    if not same:
+        raise SettingsError(
+            f"The run was made with {theirs.name[:80]}, and {ours.name[:80]} has other weights; "
+            "choose the model that made it."
+        )
+    context = prepare(model, run.context.prompt, RunSettings(max_new_tokens=1))
+    if context.token_ids != run.context.token_ids:
+        raise SettingsError(
+            "The model's tokenizer reads the run's prompt as other tokens than those recorded; "
+            "choose the model that made the run."
+        )
+
+
+def rebuild(model: LoadedModel, run: Run, step: int, variant: Variant) -> Iterator[float | Rebuilt]:
+    """Build the patch of ``run``'s token ``step`` again; yields the share done, and the patch at last.
+
+    The history is read as it was when the run was made: the prompt at once, then token by token.
+
+    Raises:
+        SettingsError: the model is not the run's.
+    """
+    check_model(model, run)
+    ids = [*run.context.token_ids, *(run.token(k)[3] for k in range(step))]
+    anatomy = anatomy_of(model.in_dtype(variant.dtype), model.architecture)
+    context = ContextPass(anatomy)
+    first = len(run.context.token_ids) - 1
+    context.prefill(ids[:first])
+    state = context.advance(ids[first])
+    for k, token_id in enumerate(ids[first + 1 :], 1):
+        yield k / (step + 1)
+        state = context.advance(token_id)
+    positions = run.settings.fold.kept(len(ids))
+    kept_ids = tuple(ids[p] for p in positions)
+    built = patched_pass(
+        anatomy,
+        variant,
+        kept_ids,
+        positions,
+        state,
+        scratch=Scratch(),
+        small_h=run.settings.small_h,
+        keep_vectors=False,
+        keep_patches=True,
+    )
+    assert built.patches is not None
+    scales = {part.scale_name: part.stored_scale for part in anatomy.layers}
+    yield Rebuilt(variant, step, len(ids) - 1, tuple(ids), kept_ids, positions, built.patches, scales)

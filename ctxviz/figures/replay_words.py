@@ -1,0 +1,81 @@
+"""Replays in words: what each kind is, whether bits came back, and whether the weights carry the context."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from ctxviz.figures.metrics import Values
+from ctxviz.figures.text import counted, sci
+from ctxviz.records import HELD
+from ctxviz.replaying import carried, failed, measured, worst_kind
+from ctxviz.run import Run
+
+
+@dataclass(frozen=True, slots=True)
+class KindWords:
+    """A kind of replay in words: ``short`` for a legend, ``phrase`` to follow “run again”."""
+
+    short: str
+    phrase: str
+
+
+KIND_WORDS: Final = {
+    "same": KindWords("same kernel", "by the same kernel"),
+    "batch": KindWords("batch of two", "in a batch of two"),
+    "ulp": KindWords(
+        "1 ulp", "with the input embedding moved by one unit in the last place (the worst of several seeds)"
+    ),
+    "rounded": KindWords("rounded weights", "with the patched weights rounded through another dtype"),
+    HELD: KindWords("held weights", "with an earlier token's weights"),
+}
+
+
+def bits_sentence(run: Run, variant: int) -> str:
+    """Whether the same kernel gave the same logits, bit for bit."""
+    shift = run.replay("same", "shift", variant)
+    shift = shift[measured(run, variant, "same")[: len(shift)]]
+    if not len(shift):
+        return "The weights were not run again by the same kernel."
+    same = int((shift == 0).sum())
+    if same == len(shift):
+        where = "the one token" if same == 1 else f"all {same} tokens"
+        return f"By the same kernel the weights gave the same logits bit for bit, at {where}."
+    n = counted(len(shift), "token")
+    finite = shift[np.isfinite(shift)]
+    gap = f"a logit moved by up to {sci(float(finite.max()))}" if finite.size else "no logit was finite"
+    return f"By the same kernel the weights gave the same logits at {same} of {n}; {gap}."
+
+
+def meaning(run: Run, variant: int) -> str:
+    """One sentence on whether a variant's weights carry the context, from the replays of SAME_WEIGHTS."""
+    answer, kind = carried(run, variant), worst_kind(run, variant)
+    if answer is None or kind is None:
+        return "The weights were not run again, so whether they carry the context is not known."
+    where = measured(run, variant, kind)
+    built = _largest(run.series("tvd", variant)[: len(where)][where])
+    replayed = _largest(run.replay(kind, "tvd", variant)[: len(where)][where])
+    phrase = KIND_WORDS[kind].phrase
+    if answer == "yes":
+        return (
+            f"The weights carry the context: even run {phrase}, they stay within TVD {replayed} of the model"
+            f" with context, built to {built}."
+        )
+    if answer == "mostly":
+        failures = int(failed(run, variant, kind)[: len(where)].sum())
+        return (
+            f"The weights mostly carry the context: run {phrase}, they give another distribution at"
+            f" {failures} of {counted(int(where.sum()), 'token')} (TVD up to {replayed}), though the patch"
+            f" was built to {built}."
+        )
+    return (
+        f"The weights do not carry the context: run {phrase}, they give another distribution (TVD up to"
+        f" {replayed}), though the patch was built to {built}."
+    )
+
+
+def _largest(values: Values) -> str:
+    finite = values[np.isfinite(values)]
+    return sci(float(finite.max())) if finite.size else "not finite"

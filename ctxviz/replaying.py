@@ -1,0 +1,104 @@
+"""What the replays of a run say: where finished weights, run again, do not give what they gave when built.
+
+Numpy and the run alone; sentences and figures are drawn from it elsewhere.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ctxviz.run import Run
+
+Flags = NDArray[np.bool_]
+Values = NDArray[np.float64]
+
+SAME_WEIGHTS: Final = ("same", "batch", "ulp")
+"""The kinds that run the very weights that were built. Only they tell whether the weights carry the context;
+``rounded`` changes the weights, and ``held`` asks more of them than the theorem does."""
+FAIL_OVER_BUILT: Final = 10.0
+"""A replay fails above this many times the building pass's TVD, if it is also above the other two limits."""
+FAIL_OVER_FLOOR: Final = 10.0
+"""The same for the noise floor's TVD, the latest one measured in the variant's dtype."""
+FAIL_LEAST_TVD: Final = 1e-3
+"""No TVD up to this one is called a failure, however small the others are."""
+MOSTLY: Final = 0.5
+"""Share of tokens at which the worst kind may fail for weights that still carry the context *mostly*."""
+
+
+def measured(run: Run, variant: int, kind: str) -> Flags:
+    """Where a replay was measured, [steps]."""
+    return np.isfinite(run.replay(kind, "match", variant))
+
+
+def limit(run: Run, variant: int) -> Values:
+    """The TVD above which a replay of each token fails, [steps]."""
+    built = run.series("tvd", variant)
+    floor = _latest(run.reference("noise_floor_tvd", run.variants[variant].dtype)[: len(built)])
+    limits = [
+        FAIL_OVER_BUILT * built,
+        FAIL_OVER_FLOOR * floor,
+        np.full(len(built), FAIL_LEAST_TVD),
+    ]
+    return np.fmax.reduce(limits)
+
+
+def ties(run: Run, variant: int) -> Flags:
+    """Tokens where another choice is a tie, [steps]: the baseline's margin is below the latest floor."""
+    dtype = run.variants[variant].dtype
+    tie = run.series("tie", variant) == 1
+    floor = _latest(run.reference("noise_floor_linf", dtype)[: len(tie)])
+    margins = np.array([run.baseline(k, dtype).margin for k in range(len(tie))], float)
+    return tie | (margins < floor)
+
+
+def differs(run: Run, variant: int, kind: str) -> Flags:
+    """Where a replay chose another token than the baseline, ties included, [steps]."""
+    return run.replay(kind, "match", variant) == 0
+
+
+def failed(run: Run, variant: int, kind: str) -> Flags:
+    """Where a replay does not give what the building pass gave, [steps]; False where not measured.
+
+    It fails where its TVD is above :func:`limit` or not finite, or where its token differs from the
+    baseline's and is no tie.
+    """
+    tvd = run.replay(kind, "tvd", variant)
+    n = len(tvd)
+    far = ~(tvd <= limit(run, variant)[:n])
+    wrong = differs(run, variant, kind)[:n] & ~ties(run, variant)[:n]
+    return measured(run, variant, kind)[:n] & (far | wrong)
+
+
+def worst_kind(run: Run, variant: int) -> str | None:
+    """The kind of SAME_WEIGHTS that fails most, among equals the one of larger TVD; None if unmeasured."""
+    ranks = {}
+    for kind in SAME_WEIGHTS:
+        where = measured(run, variant, kind)
+        if where.any():
+            tvd = run.replay(kind, "tvd", variant)[: len(where)][where]
+            share = failed(run, variant, kind)[: len(where)][where].mean()
+            ranks[kind] = (float(share), float(np.fmax.reduce(tvd)))
+    return max(ranks, key=lambda kind: ranks[kind], default=None)
+
+
+def carried(run: Run, variant: int) -> str | None:
+    """``yes``, ``mostly`` or ``no``: whether the weights carry the context; None where nothing was replayed.
+
+    ``yes``: no replay of SAME_WEIGHTS fails anywhere; ``mostly``: the worst kind fails at up to a share
+    MOSTLY of the tokens; ``no``: at more.
+    """
+    kind = worst_kind(run, variant)
+    if kind is None:
+        return None
+    where = measured(run, variant, kind)
+    share = failed(run, variant, kind)[: len(where)][where].mean()
+    return "yes" if share == 0 else "mostly" if share <= MOSTLY else "no"
+
+
+def _latest(values: Values) -> Values:
+    """Each value, or the last one measured before it; NaN before the first."""
+    last = np.maximum.accumulate(np.where(np.isfinite(values), np.arange(len(values)), -1))
+    return np.where(last >= 0, values[np.maximum(last, 0)] if len(values) else values, np.nan)

@@ -1,0 +1,199 @@
+"""One token's patches as a PEFT adapter folder: rank-1 LoRA matrices and replaced post-norm vectors.
+
+Only files are made here; PEFT itself is never imported. It looks for ``<module>.lora_A.weight``, and for
+the whole weight of every module that its configuration lists under ``modules_to_save``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import safetensors.numpy
+from numpy.typing import NDArray
+
+from ctxviz.records import LayerPatch, Rank1Update, VectorUpdate
+from ctxviz.store.archive import pack
+
+CONFIG: Final = "adapter_config.json"
+TENSORS: Final = "adapter_model.safetensors"
+README: Final = "README.md"
+_PREFIX: Final = "base_model.model."
+"""What PEFT puts before the stock model's names."""
+_WEIGHT: Final = ".weight"
+
+Scales = Mapping[str, NDArray[np.floating[Any]]]
+
+
+def adapter_files(
+    patches: Sequence[LayerPatch],
+    *,
+    base_model: str,
+    dtype: str,
+    stored_scales: Scales,
+    kept_ids: Sequence[int] = (),
+    kept_positions: Sequence[int] = (),
+) -> dict[str, bytes]:
+    """The files of an adapter folder by name; the same patches give the same bytes.
+
+    Args:
+        patches: one token's, as the engine kept them.
+        base_model: the folder or Hub id of the stock model.
+        dtype: the dtype the patch was made in; w + dm is rounded to it.
+        stored_scales: w [d] as the model stores it, by parameter name, of every patched scale.
+        kept_ids, kept_positions: the tokens the patch was made for, told in the README.
+
+    Raises:
+        ValueError: there is no update, a patched scale's w is not given or has another length, or an update
+            is not of a module's ``weight``.
+    """
+    tensors: dict[str, np.ndarray] = {}
+    matrices: list[str] = []
+    vectors: list[str] = []
+    for update in (update for patch in patches for update in patch.updates):
+        module = _module(update.parameter)
+        if isinstance(update, Rank1Update):
+            matrices.append(module)
+            tensors[f"{_PREFIX}{module}.lora_A.weight"] = _row(update.right)
+            tensors[f"{_PREFIX}{module}.lora_B.weight"] = _row(update.left).T.copy()
+        else:
+            vectors.append(module)
+            tensors[f"{_PREFIX}{update.parameter}"] = _replaced(update, stored_scales, dtype)
+    if not matrices:
+        raise ValueError("there is no matrix update, and PEFT refuses an adapter without one")
+    return {
+        CONFIG: _json(_config(base_model, matrices, vectors)),
+        README: _readme(base_model, dtype, kept_ids, kept_positions).encode(),
+        TENSORS: safetensors.numpy.save(dict(sorted(tensors.items())), {"format": "pt"}),
+    }
+
+
+def adapter_zip(
+    patches: Sequence[LayerPatch],
+    *,
+    base_model: str,
+    dtype: str,
+    stored_scales: Scales,
+    kept_ids: Sequence[int] = (),
+    kept_positions: Sequence[int] = (),
+) -> bytes:
+    """:func:`adapter_files` as one zip; the same patches give the same bytes."""
+    return pack(
+        adapter_files(
+            patches,
+            base_model=base_model,
+            dtype=dtype,
+            stored_scales=stored_scales,
+            kept_ids=kept_ids,
+            kept_positions=kept_positions,
+        )
+    )
+
+
+def _module(parameter: str) -> str:
+    if not parameter.endswith(_WEIGHT):
+        raise ValueError(f"{parameter[:80]!r} is not a module's weight")
+    return parameter.removesuffix(_WEIGHT)
+
+
+def _row(factor: NDArray[np.float32]) -> NDArray[np.float32]:
+    return np.ascontiguousarray(factor, np.float32)[None]
+
+
+def _replaced(update: VectorUpdate, stored_scales: Scales, dtype: str) -> np.ndarray:
+    """w + dm, formed in float64 and rounded to ``dtype``, in a dtype that numpy can hold exactly."""
+    stored = stored_scales.get(update.parameter)
+    if stored is None or stored.shape != update.delta.shape:
+        raise ValueError(f"the stored scale of {update.parameter[:80]} is missing or has another length")
+    whole = np.asarray(stored, np.float64) + update.delta.astype(np.float64)
+    return whole if dtype == "float64" else _rounded(whole, dtype)
+
+
+def _rounded(values: NDArray[np.float64], dtype: str) -> NDArray[np.float32]:
+    """Values of a narrower dtype as float32; by way of float32, as torch rounds to 16 bits."""
+    single = values.astype(np.float32)
+    if dtype == "float16":
+        return single.astype(np.float16).astype(np.float32)
+    if dtype == "bfloat16":
+        bits = single.view(np.uint32)
+        # Half of the last kept place, and one less where that place is even: ties go to even.
+        return ((bits + 0x7FFF + (bits >> 16 & 1)) & np.uint32(0xFFFF0000)).view(np.float32)
+    return single
+
+
+def _config(base_model: str, matrices: list[str], vectors: list[str]) -> dict[str, Any]:
+    """Modules by their whole names, so that no other layer is touched."""
+    return {
+        "base_model_name_or_path": base_model,
+        "bias": "none",
+        "fan_in_fan_out": False,
+        "inference_mode": True,
+        "init_lora_weights": True,
+        "lora_alpha": 1,
+        "lora_dropout": 0.0,
+        "modules_to_save": vectors or None,
+        "peft_type": "LORA",
+        "r": 1,
+        "target_modules": matrices,
+        "task_type": "CAUSAL_LM",
+    }
+
+
+def _json(value: object) -> bytes:
+    return (json.dumps(value, indent=2) + "\n").encode()
+
+
+_README: Final = """\
+---
+base_model: {quoted}
+library_name: peft
+---
+
+# One token's context as a LoRA adapter
+
+This adapter stands in for the context of a single token. It was made in {dtype} for exactly these tokens, and
+means nothing for any others:
+
+- `kept_ids`: {ids}
+- `kept_positions`: {positions}
+
+```python
+import torch
+from peft import PeftModel
+from transformers import AutoModelForCausalLM
+
+model = AutoModelForCausalLM.from_pretrained({name}, dtype={dtype!r})
+model = PeftModel.from_pretrained(model, ".").eval()  # "." is this folder
+ids = torch.tensor([kept_ids])
+model(input_ids=ids, position_ids=torch.tensor([kept_positions]), attention_mask=torch.ones_like(ids))
+```
+
+## What PEFT cannot hold
+
+- **A LoRA is factored, not written.** PEFT runs each matrix update as a side branch, W x + B (A x), which
+  rounds elsewhere than a weight that was changed (in 16-bit models PEFT runs the branch in float32). So the
+  logits are close to those of the written patch, but not the same bits, and agreement proves less: at the token
+  the patch was solved for, the branch merely adds the wanted output. The exported `ctxviz-patch/1` file gives
+  the written weights bit for bit.
+- **A change of a norm's scale is not low-rank.** Where the patch adds Δm to a post-norm's w, the adapter holds
+  the whole vector w + Δm, rounded to {dtype}, as a replaced module (`modules_to_save`). It belongs to these
+  weights of the base model alone.
+- **Merging rounds in its own way.** `merge_and_unload()` gives weights like the written ones, but forms B A and
+  the sum in the weight's dtype, where the written patch is formed in float64 and rounded once.
+"""
+
+
+def _readme(base_model: str, dtype: str, kept_ids: Sequence[int], kept_positions: Sequence[int]) -> str:
+    return _README.format(
+        quoted=json.dumps(base_model),
+        name=repr(base_model),
+        dtype=dtype,
+        ids=_listed(kept_ids),
+        positions=_listed(kept_positions),
+    )
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    return json.dumps([int(n) for n in numbers]) if numbers else "as in the exported patch file"

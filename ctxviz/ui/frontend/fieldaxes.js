@@ -1,0 +1,115 @@
+// The axes, the colour bar and the outlines around a map of layers x tokens, as SVG.
+
+import { label } from "./axes.js";
+import { SPECIAL } from "./fieldscale.js";
+import { svg } from "./look.js";
+import { roundSteps } from "./words.js";
+
+export const MARGIN = { left: 50, right: 86, top: 14 };
+const BAR = { gap: 20, width: 15 };
+const FEW = 64;
+const ROOM = { text: 17, number: 50, spelled: 92, numbered: 50 };
+const LONGEST = 10;
+
+// Few tokens are spelled along the axis, of many their numbers are written.
+function spelled({ from, to }) {
+  return to - from <= FEW;
+}
+
+// The height under the cells.
+export function foot(box) {
+  return spelled(box) ? ROOM.spelled : ROOM.numbered;
+}
+
+// A token's text short enough for an axis; what isolates its direction stays closed.
+function brief(text) {
+  const pieces = [...text];
+  if (pieces.length <= LONGEST) return text;
+  const isolated = pieces[0] === "\u2068" ? "\u2069" : "";
+  return pieces.slice(0, LONGEST - 1).join("") + "…" + isolated;
+}
+
+// Whole numbers of a range at round distances, about `most` of them.
+function within(from, to, most) {
+  const every = roundSteps(to - from, Math.max(2, most))[1] ?? 1;
+  const ticks = [];
+  for (let k = Math.ceil(from / every) * every; k < to; k += every) ticks.push(k);
+  return ticks;
+}
+
+// `place(step, layer)` is the box of a cell: { x, y, w, h }.
+export function axes({ plot, box, texts, theme, place }) {
+  const { left, top, width, height } = plot;
+  const bottom = top + height;
+  const group = svg("g", { fill: "none" });
+  const frame = { x: left - 0.5, y: top - 0.5, width: width + 1, height: height + 1, stroke: theme.line };
+  group.append(svg("rect", frame));
+  const words = spelled(box);
+  for (const step of within(box.from, box.to, width / (words ? ROOM.text : ROOM.number))) {
+    const { x, w } = place(step, box.low);
+    const at = (x + w / 2).toFixed(1);
+    group.append(svg("line", { x1: at, x2: at, y1: bottom, y2: bottom + 4, stroke: theme.faint }));
+    if (!words) group.append(label(at, bottom + 19, String(step), { fill: theme.soft }));
+    else group.append(turned(at, bottom + 12, brief(texts[step] ?? ""), -50, theme, "end"));
+  }
+  if (!words) group.append(label(left + width / 2, bottom + 40, "token", { fill: theme.soft }));
+  for (const layer of within(box.low, box.high, height / 28)) {
+    const { y, h } = place(box.from, layer);
+    const at = y + h / 2;
+    group.append(svg("line", { x1: left - 4, x2: left, y1: at, y2: at, stroke: theme.faint }));
+    group.append(label(left - 8, at + 5, String(layer), { anchor: "end", fill: theme.soft }));
+  }
+  group.append(turned(14, top + height / 2, "layer", -90, theme, "middle"));
+  return group;
+}
+
+function turned(x, y, text, angle, theme, anchor) {
+  const node = label(0, 0, text, { anchor, fill: theme.soft });
+  node.setAttribute("transform", `translate(${x} ${y}) rotate(${angle})`);
+  return node;
+}
+
+export function colourBar({ plot, scale, theme, width }) {
+  const { top, height } = plot;
+  const x = width - MARGIN.right + BAR.gap;
+  const group = svg("g");
+  for (let i = 0; i < 64; i += 1) {
+    const y = (top + (height * (63 - i)) / 64).toFixed(2);
+    const fill = scale.colours[Math.round((i / 63) * 255)];
+    group.append(svg("rect", { x, y, width: BAR.width, height: (height / 64 + 0.6).toFixed(2), fill }));
+  }
+  for (const [share, text] of scale.ticks(17 / height)) {
+    const y = top + height * (1 - share);
+    group.append(
+      svg("line", { x1: x + BAR.width, x2: x + BAR.width + 4, y1: y, y2: y, stroke: theme.faint }),
+    );
+    group.append(label(x + BAR.width + 7, y + 5, text, { anchor: "start", fill: theme.soft, size: 13 }));
+  }
+  return group;
+}
+
+// A cell's outline, its places on both axes, and its mark where the map itself has none.
+export function outline({ cell, plot, theme, dashed, special }) {
+  const { x, y, w, h } = cell;
+  const bottom = plot.top + plot.height;
+  const grown = { x: x - 1.5, y: y - 1.5, width: w + 3, height: h + 3, fill: "none" };
+  const [cx, cy] = [x + w / 2, y + h / 2];
+  const at = `M${cx},${bottom + 1}l4,7h-8zM${plot.left - 1},${cy}l-7,-4v8z`;
+  const inner = dashed ? { "stroke-dasharray": "3 2" } : {};
+  const nodes = [
+    svg("rect", { ...grown, stroke: "#000", "stroke-width": 4 }),
+    svg("rect", { ...grown, stroke: "#fff", "stroke-width": 2, ...inner }),
+    svg("path", { d: at, fill: dashed ? theme.faint : theme.ink }),
+  ];
+  return special ? [...nodes, ...mark(special, cx, cy, 4)] : nodes;
+}
+
+// The mark of a special value, fit to show on every colour.
+export function mark(special, x, y, r) {
+  const [, path, filled] = SPECIAL[special];
+  const shape = { d: path(x, y, r), fill: filled ? "#fff" : "none" };
+  return [
+    svg("path", { ...shape, stroke: "#000", "stroke-width": 4 }),
+    svg("path", { ...shape, stroke: "#fff", "stroke-width": 1.6 }),
+  ];
+}

@@ -1,0 +1,180 @@
+"""The Layers page: one run under the microscope, layer by layer, coordinate by coordinate."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import streamlit as st
+
+from ctxviz import alarms
+from ctxviz.figures.coordinates import coordinates, worst_table
+from ctxviz.figures.everywhere import everywhere
+from ctxviz.figures.guilty import guilty, guilty_sentence
+from ctxviz.figures.multiplier import multiplier
+from ctxviz.figures.rounding import rounding
+from ctxviz.figures.scales import scales
+from ctxviz.figures.spectrum import spectrum
+from ctxviz.figures.text import counted
+from ctxviz.run import Run
+from ctxviz.ui import components, inspector, messages, page, run_card, take_away
+from ctxviz.ui.components import Focus
+from ctxviz.ui.fields import fields
+from ctxviz.ui.session import Session
+
+ALARMS_SHOWN: Final = 500
+_ALARM_COLUMNS: Final = {
+    "kind": st.column_config.TextColumn("kind", width="small"),
+    "token": st.column_config.NumberColumn("token", width="small"),
+    "layer": st.column_config.NumberColumn("layer", width="small"),
+    "j": st.column_config.NumberColumn("j", width="small"),
+    "value": st.column_config.NumberColumn("value", format="%.2e", width="small"),
+    "threshold": st.column_config.NumberColumn("threshold", format="%.2e", width="small"),
+    "what": st.column_config.TextColumn("what", width="large"),
+}
+
+
+def draw() -> None:
+    """One run of the page's script."""
+    session = page.begin()
+    state, changing = session.view.state, page.changes(session.view)
+    with st.sidebar:
+        run_card.draw_sidebar(session)
+    messages.heading(2, "Layers: one run under the microscope", "page-head")
+    page.draw_notices(session)
+    run = run_card.finished(session)
+    if run is not None:
+        _draw_run(session, run)
+    page.end(session, state, changing)
+
+
+def _draw_run(session: Session, run: Run) -> None:
+    variant = run_card.draw_variant(session, run)
+    messages.hint(guilty_sentence(run, variant), "guilty")
+    focus = inspector.inspected(run, session.focus, still=True)
+    assert focus is not None
+    focus = _draw_fields(session, focus, variant)
+    inspector.draw_cell_choice(session, run, focus)
+    step, layer = focus.step or 0, focus.layer or 0
+    _draw_cell(run, step, layer, variant)
+    _draw_everywhere(run, variant, step, layer)
+    _draw_alarms(session, run)
+    take_away.draw(session, run, step, variant)
+
+
+def _draw_fields(session: Session, focus: Focus, variant: int) -> Focus:
+    """The two maps; returns what is looked at once a click in them is followed."""
+    state = st.session_state
+    event = fields(
+        session.view.id,
+        variant=variant,
+        selected=(focus.step or 0, focus.layer or 0),
+        metrics=(state.left, state.right),
+    )
+    state.left, state.right = event.metrics
+    if event.picked is None:
+        return focus
+    session.pick(event.picked.step, event.picked.layer, variant)
+    return Focus(event.picked.step, event.picked.layer, variant, focus.metric)
+
+
+def _draw_cell(run: Run, step: int, layer: int, variant: int) -> None:
+    """The coordinates behind the chosen cell, seen in five ways."""
+    messages.hint(inspector.counts(run, step, layer, variant), "counts")
+    if run.vectors(step, variant) is None:
+        messages.hint(inspector.missing(run), "vectors")
+        return
+    cell = (run, step, layer, variant)
+    with st.container(key="cell-figures"):
+        left, right = st.columns(2, gap="medium")
+        with left:
+            components.figure(coordinates(*cell), key="coordinates", name="coordinates")
+            components.figure(scales(*cell), key="scales", name="scales")
+            if run.variants[variant].update != "direct":
+                components.figure(multiplier(*cell), key="multiplier", name="multiplier")
+        with right:
+            components.figure(spectrum(*cell), key="spectrum", name="spectrum")
+            components.figure(rounding(*cell), key="rounding", name="rounding")
+            inspector.draw_worst(run, step, layer, variant)
+
+
+def _draw_everywhere(run: Run, variant: int, step: int, layer: int) -> None:
+    """One coordinate in all layers and tokens; the usual suspects are a click away."""
+    messages.heading(2, "The same coordinate everywhere", "everywhere-head")
+    named = [found.coordinate for found in guilty(run, variant)]
+    vectors = run.vectors(step, variant)
+    worst = worst_table(vectors, layer, 1) if vectors is not None else []
+    first = named[0] if named else worst[0].j if worst else 0
+    state = st.session_state
+    wanted = state.pop("wanted_coordinate", state.get("coordinate", first))
+    state.coordinate = wanted if 0 <= wanted < run.model.width else first
+    with st.container(horizontal=True, key="suspects", vertical_alignment="bottom"):
+        st.number_input("Coordinate j", 0, run.model.width - 1, key="coordinate", persist_state="session")
+        messages.hint("Most often the largest change:", "suspects")
+        for j in named[:6]:
+            st.button(str(j), key=f"suspect{j}", type="tertiary", on_click=_look_at, args=(j,))
+    components.figure(everywhere(run, int(state.coordinate), variant), key="everywhere", name="everywhere")
+
+
+def _look_at(coordinate: int) -> None:
+    st.session_state.coordinate = coordinate
+
+
+def _draw_alarms(session: Session, run: Run) -> None:
+    """What deserves a look, by kind; a row that is chosen is looked at."""
+    messages.heading(2, "Alarms", "alarms-head")
+    counts = alarms.count(run)
+    fired = [kind for kind in alarms.KINDS if counts[kind]]
+    if not fired:
+        messages.hint("No alarm fires in this run.", "alarms")
+        return
+    chosen = st.pills(
+        "Kinds",
+        fired,
+        selection_mode="multi",
+        format_func=lambda kind: f"{kind} · {counts[kind]}",
+        key="alarm_kinds",
+        label_visibility="collapsed",
+    )
+    for kind in chosen:
+        about = alarms.KINDS[kind]
+        messages.hint(f"{kind}: {about.meaning}. Fires at: {about.threshold}.", f"alarm-{kind}")
+    found = alarms.find(run, chosen or fired)
+    shown = found[:ALARMS_SHOWN]
+    if len(found) > len(shown):
+        messages.hint(f"The first {len(shown)} of {counted(len(found), 'alarm')} are listed.", "alarm-count")
+    rows = {
+        "kind": [a.kind for a in shown],
+        "token": [a.step for a in shown],
+        "layer": [a.layer for a in shown],
+        "j": [a.coordinate for a in shown],
+        "value": [a.value for a in shown],
+        "threshold": [a.threshold for a in shown],
+        "what": [a.sentence for a in shown],
+    }
+    event = st.dataframe(
+        rows,
+        column_config=_ALARM_COLUMNS,
+        hide_index=True,
+        on_select="rerun",
+        selection_mode="single-row",
+        key="alarm_rows",
+        alt=f"{counted(len(shown), 'alarm')}; the first: {shown[0].sentence}",
+    )
+    messages.hint("Choose a row to look at its place above.", "alarm-rows")
+    rows_chosen = event.selection.rows if event is not None else []
+    if rows_chosen and rows_chosen[0] < len(shown):
+        _follow(session, shown[rows_chosen[0]])
+
+
+def _follow(session: Session, alarm: alarms.Alarm) -> None:
+    """Look at an alarm's place, once for each row that is chosen."""
+    state = st.session_state
+    place = (alarm.step, alarm.layer, alarm.coordinate, alarm.variant)
+    if state.get("alarm_followed") == place:
+        return
+    state.alarm_followed = place
+    variant = session.focus.variant if alarm.variant is None else alarm.variant
+    session.pick(alarm.step or 0, alarm.layer, variant)
+    if alarm.coordinate is not None:
+        state.wanted_coordinate = alarm.coordinate
+    st.rerun()

@@ -1,0 +1,136 @@
+"""The Replay page: do the finished weights carry the context, and how much of a gap was there anyway?"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+import streamlit as st
+
+from ctxviz.figures.budget import budget
+from ctxviz.figures.replay_words import KIND_WORDS, bits_sentence, meaning
+from ctxviz.figures.replays import drift_lines, held_lines, replay_lines
+from ctxviz.figures.text import readable
+from ctxviz.records import HELD, REPLAYS, RunSettings
+from ctxviz.run import Run
+from ctxviz.ui import components, controls, inspector, messages, page, run_card
+from ctxviz.ui.session import Session
+
+_INTRODUCTION: Final = (
+    "While a patch is built, every layer starts from what the layers before it really gave, so it absorbs "
+    "their rounding: a match there is self-correcting. A replay runs the finished, written weights again "
+    "without that help."
+)
+
+
+def draw() -> None:
+    """One run of the page's script."""
+    session = page.begin()
+    state, changing = session.view.state, page.changes(session.view)
+    with st.sidebar:
+        run_card.draw_sidebar(session)
+    messages.heading(2, "Replay: do the weights carry the context?", "page-head")
+    messages.hint(_INTRODUCTION, "replay-introduction")
+    page.draw_notices(session)
+    run = run_card.finished(session)
+    if run is not None:
+        variant = run_card.draw_variant(session, run)
+        _draw_replays(session, run, variant)
+        _draw_budget(run, variant)
+        _draw_again(session, run)
+    page.end(session, state, changing)
+
+
+def _draw_replays(session: Session, run: Run, variant: int) -> None:
+    if run.variants[variant].arithmetic != "written":
+        messages.tell(
+            "note", "This variant is factored: nothing is written, so nothing can be replayed.", "f"
+        )
+        return
+    kinds = [kind for kind in run.replayed if kind != HELD]
+    if kinds:
+        messages.tell("note", f"{meaning(run, variant)} {bits_sentence(run, variant)}", "meaning")
+        components.figure(replay_lines(run, variant), key="replay-lines", name="replay")
+        _draw_drift(session, run, variant)
+    else:
+        messages.tell("note", "This run was made without replays; make it again with them below.", "none")
+    if HELD in run.replayed:
+        messages.heading(2, "Holding one token's patch", "held-head")
+        components.figure(held_lines(run, variant), key="held-lines", name="held")
+
+
+def _draw_drift(session: Session, run: Run, variant: int) -> None:
+    """How a small difference grows from layer to layer, at one token."""
+    messages.heading(2, "How fast a small difference grows", "drift-head")
+    focus = inspector.inspected(run, session.focus, still=True)
+    step = 0 if focus is None or focus.step is None else focus.step
+    state = st.session_state
+    state.replay_step = step
+    st.select_slider(
+        "Token",
+        range(len(run)) if len(run) > 1 else [0, 0],
+        format_func=lambda k: f"{k} “{readable(run.token(k)[4])}”",
+        key="replay_step",
+        on_change=lambda: session.pick(int(state.replay_step), None, variant),
+    )
+    components.figure(drift_lines(run, step, variant), key="drift-lines", name="drift")
+
+
+def _draw_budget(run: Run, variant: int) -> None:
+    messages.heading(2, "Error budget: what was there anyway", "budget-head")
+    components.figure(budget(run, variant), key="budget", name="error-budget")
+    messages.hint(
+        "transformers computes Gemma's norms, the rotary angles and the softmax of eager attention in "
+        "float32 whatever the dtype, so a float64 model is not float64 all the way: two of its ways can "
+        "differ by 1e-7.",
+        "budget",
+    )
+
+
+def _draw_again(session: Session, run: Run) -> None:
+    """Controls that make the run again with replays; the history is the recorded one."""
+    messages.heading(2, "Replay this run", "again-head")
+    messages.hint(
+        "Builds every patch again along the recorded tokens with the model chosen on the Live page, and "
+        "replays each. The run on screen is kept; “Back to the previous run” returns to it.",
+        "again",
+    )
+    state = st.session_state
+    state.setdefault("again_kinds", ["same", "batch", "ulp"])
+    with st.container(horizontal=True, key="again-row", vertical_alignment="bottom"):
+        st.pills(
+            "Replays",
+            REPLAYS,
+            selection_mode="multi",
+            format_func=lambda kind: KIND_WORDS[kind].short,
+            key="again_kinds",
+            persist_state="session",
+        )
+        st.toggle("Error budget", key="again_budget", persist_state="session")
+        st.toggle("Hold a patch", key="again_holds", persist_state="session")
+        st.number_input(
+            "from token",
+            0,
+            max(0, len(run) - 1),
+            disabled=not state.again_holds,
+            key="again_hold",
+            persist_state="session",
+        )
+        reference, settings = controls.chosen_model(), _settings(run)
+        st.button(
+            "Replay this run",
+            type="primary",
+            key="again",
+            on_click=page.attempt(lambda _: session.replay(reference, settings)),
+        )
+
+
+def _settings(run: Run) -> RunSettings:
+    state = st.session_state
+    return replace(
+        run.settings,
+        replays=tuple(kind for kind in REPLAYS if kind in state.again_kinds),
+        budget=bool(state.again_budget),
+        hold=int(state.again_hold) if state.again_holds else None,
+        max_new_tokens=len(run),
+    )

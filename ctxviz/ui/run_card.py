@@ -1,0 +1,76 @@
+"""Which run a page is about: its name in the sidebar, its variant, and what to do where there is none."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from ctxviz.figures.palette import label
+from ctxviz.figures.text import counted, readable
+from ctxviz.run import Run
+from ctxviz.ui import messages
+from ctxviz.ui.session import Session
+from ctxviz.ui.views import ACTIVE
+
+PROMPT_SHOWN = 160
+"""Characters of the prompt in the sidebar."""
+PROGRESS_SECONDS = 1.0
+
+
+def draw_sidebar(session: Session) -> None:
+    """The run on screen in a few lines, the way back to the earlier one, and how a growing one goes."""
+    run = session.view.run
+    with st.container(key="run-card"):
+        messages.heading(3, "The run on screen", "run-card-head")
+        if run is None:
+            messages.hint("No run yet; make one on the Live page.", "run-card")
+        else:
+            about = f"{run.model.name}, {counted(len(run), 'token')}, {' and '.join(run.dtypes)}"
+            messages.hint(f"{about}{', recorded earlier' if session.recorded else ''}.", "run-card")
+            messages.hint(f"“{readable(run.context.prompt, PROMPT_SHOWN)}”", "run-prompt")
+        if session.view.state in ACTIVE:
+            _progress(session)
+        if session.earlier:
+            st.button("Back to the previous run", key="back", on_click=session.go_back)
+        if not session.recorded:
+            st.button("Show the recorded run", key="recorded", on_click=session.show_recorded)
+
+
+def finished(session: Session) -> Run | None:
+    """The run on screen if it has a token; else a sentence in its place."""
+    run = session.view.run
+    if run is not None and len(run):
+        return run
+    if session.view.state in ACTIVE:
+        messages.tell("note", "The first token is on its way; it appears here when it is made.", "waiting")
+    else:
+        messages.tell("note", "There is nothing to look at yet: make a run on the Live page.", "empty")
+    return None
+
+
+def draw_variant(session: Session, run: Run) -> int:
+    """Which variant is looked at, as on the other pages."""
+    names = [label(variant, run.variants) for variant in run.variants]
+    chosen = session.focus.variant if session.focus.variant < len(names) else 0
+    state = st.session_state
+    state.page_variant = chosen
+    st.segmented_control(
+        "Variant",
+        range(len(names)),
+        format_func=names.__getitem__,
+        key="page_variant",
+        on_change=lambda: session.look_at_variant(
+            chosen if state.page_variant is None else int(state.page_variant)
+        ),
+    )
+    return chosen
+
+
+@st.fragment(run_every=PROGRESS_SECONDS)
+def _progress(session: Session) -> None:
+    """How far the worker is, and a way to stop it."""
+    view, run = session.view, session.view.run
+    made = 0 if run is None else len(run)
+    share = made / run.settings.max_new_tokens if run is not None else (view.progress or 0.0)
+    words = f"token {made + 1} of {run.settings.max_new_tokens}" if run is not None else view.stage
+    st.progress(min(1.0, share), text=words or view.state)
+    st.button("Stop", key="stop-card", on_click=session.stop)

@@ -1,0 +1,163 @@
+"""The form that makes a sweep: what to vary, a bar while it runs, and a way to stop and go on."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import streamlit as st
+
+from ctxviz.figures.replay_words import KIND_WORDS
+from ctxviz.figures.text import counted
+from ctxviz.models.catalogue import CATALOGUE
+from ctxviz.presets import PRESETS
+from ctxviz.records import DTYPES, REPLAYS, UPDATE_RULES, RunSettings
+from ctxviz.sweep.spec import SweepSpec
+from ctxviz.ui import controls, messages, page
+from ctxviz.ui.session import Session
+from ctxviz.ui.sweeping import checked
+from ctxviz.ui.views import ACTIVE, views
+from ctxviz.ui.worker import worker
+
+TOKENS: Final = 64
+PROGRESS_SECONDS: Final = 1.0
+_LAYERS: Final = {"first": "layer 0 only", "some": "every third layer", "all": "every layer"}
+_MINE: Final = "The prompt of the Live page"
+
+
+def draw(session: Session) -> None:
+    """The form, and how the sweep that was asked for goes."""
+    messages.hint(
+        "Every combination becomes one run; finished ones are kept in the cache folder, so the same sweep "
+        "goes on where it ended. The command line does the same: python -m ctxviz sweep SPEC.toml.",
+        "sweep-form",
+    )
+    _draw_choices()
+    spec = checked(_spec)
+    if isinstance(spec, str):
+        messages.tell("warning", spec, "sweep-spec")
+    else:
+        layers = "every" if spec.first_layers is None else len(spec.first_layers)
+        messages.hint(
+            f"{counted(len(spec.prompts), 'prompt')} × {layers} first layer(s) × "
+            f"{counted(len(spec.floors), 'floor')}, {spec.settings.max_new_tokens} tokens each.",
+            "sweep-size",
+        )
+    under_way = session.sweep is not None and worker().holds(session.sweep.view.id)
+    with st.container(horizontal=True, key="sweep-buttons"):
+        st.button(
+            "Start the sweep",
+            type="primary",
+            key="start_sweep",
+            disabled=under_way or isinstance(spec, str),
+            on_click=page.attempt(lambda _: session.start_sweep(spec))
+            if isinstance(spec, SweepSpec)
+            else None,
+        )
+        st.button("Stop the sweep", key="stop_sweep", disabled=not under_way, on_click=session.stop_sweep)
+    _draw_progress(session)
+
+
+def _draw_choices() -> None:
+    state = st.session_state
+    state.setdefault("sweep_prompts", [PRESETS[0].title])
+    state.setdefault("sweep_updates", ["direct", "stable", "floored"])
+    state.setdefault("sweep_dtypes", ["float32"])
+    state.setdefault("sweep_floors", [0.6])
+    state.setdefault("sweep_replays", ["batch"])
+    titles = [*(preset.title for preset in PRESETS), _MINE]
+    st.pills("Prompts", titles, selection_mode="multi", key="sweep_prompts", persist_state="session")
+    left, right = st.columns(2)
+    with left:
+        st.pills(
+            "Update rule", UPDATE_RULES, selection_mode="multi", key="sweep_updates", persist_state="session"
+        )
+        st.pills("Precision", DTYPES, selection_mode="multi", key="sweep_dtypes", persist_state="session")
+        st.pills(
+            "Replays",
+            REPLAYS,
+            selection_mode="multi",
+            format_func=lambda kind: KIND_WORDS[kind].short,
+            key="sweep_replays",
+            persist_state="session",
+        )
+    with right:
+        st.pills(
+            "Floor τ (floored only)",
+            [0.03, 0.1, 0.3, 0.6, 1.0],
+            selection_mode="multi",
+            key="sweep_floors",
+            persist_state="session",
+        )
+        st.segmented_control(
+            "First patched layer",
+            list(_LAYERS),
+            format_func=_LAYERS.__getitem__,
+            default="first",
+            key="sweep_layers",
+            persist_state="session",
+        )
+        st.number_input("Tokens per run", 1, TOKENS, 12, key="sweep_tokens", persist_state="session")
+
+
+def _spec() -> SweepSpec:
+    """What the form says.
+
+    Raises:
+        SettingsError: something is not chosen.
+    """
+    state = st.session_state
+    prompts = [preset.prompt for preset in PRESETS if preset.title in state.sweep_prompts]
+    if _MINE in state.sweep_prompts and state.prompt not in prompts:
+        prompts.append(state.prompt)
+    settings = RunSettings(
+        updates=tuple(rule for rule in UPDATE_RULES if rule in state.sweep_updates),
+        dtypes=tuple(dtype for dtype in DTYPES if dtype in state.sweep_dtypes),
+        max_new_tokens=int(state.sweep_tokens),
+        replays=tuple(kind for kind in REPLAYS if kind in state.sweep_replays),
+        vector_budget=0,
+    )
+    floors = tuple(sorted(state.sweep_floors)) if "floored" in settings.updates else ()
+    return SweepSpec(
+        model=controls.chosen_model(),
+        prompts=tuple(prompts),
+        settings=settings,
+        floors=floors or (settings.floor,),
+        first_layers=_layers(str(state.sweep_layers)),
+    )
+
+
+def _layers(choice: str) -> tuple[int, ...] | None:
+    if choice == "all":
+        return None
+    entry = CATALOGUE.get(controls.chosen_model())
+    if choice == "some" and entry is not None:
+        return tuple(range(0, entry.n_layers, 3))
+    return (0,)
+
+
+def _draw_progress(session: Session) -> None:
+    request = session.sweep
+    if request is None:
+        return
+    view = request.view
+    if worker().holds(view.id) or view.state in ACTIVE:
+        _bar(session)
+    elif view.state == "failed":
+        messages.tell("error", view.message, "sweep")
+    else:
+        how = "done" if view.state == "done" else "stopped; start it again to go on"
+        messages.tell("note", f"{request.done} of {counted(request.total, 'cell')} {how}.", "sweep-done")
+    for k, fault in enumerate(request.faults[:5]):
+        messages.tell("warning", fault, f"sweep-fault{k}")
+
+
+@st.fragment(run_every=PROGRESS_SECONDS)
+def _bar(session: Session) -> None:
+    request = session.sweep
+    if request is None:
+        return
+    view = request.view
+    views().get(view.id)
+    st.progress(view.progress or 0.0, text=view.stage or "waiting for a turn")
+    if view.state not in ACTIVE and not worker().holds(view.id):
+        st.rerun()

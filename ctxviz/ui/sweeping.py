@@ -1,0 +1,149 @@
+"""A sweep that the worker makes for a page: its request, its turns, and the folders that sweeps leave."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import deque
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from ctxviz.errors import CtxvizError
+from ctxviz.models.cache import models_folder
+from ctxviz.models.progress import silent
+from ctxviz.sweep.cells import Cell, cells_of
+from ctxviz.sweep.folder import SweepFolder
+from ctxviz.sweep.runner import Event, Runner
+from ctxviz.sweep.spec import SweepSpec
+from ctxviz.sweep.weights import Weights, identify
+from ctxviz.ui.turns import Job
+
+if TYPE_CHECKING:
+    from ctxviz.models import LoadedModel
+    from ctxviz.ui.views import View
+
+ASSETS: Final = Path(__file__).parents[2] / "assets" / "sweeps"
+
+
+def sweeps_folder() -> Path:
+    """Where sweeps made from the page are kept."""
+    return models_folder().parent / "sweeps"
+
+
+def folders() -> list[Path]:
+    """Every folder with finished cells: those that come with ctxviz first, then one's own, newest first."""
+    own = [folder for folder in _inside(sweeps_folder()) if any(folder.glob("*.ctxviz"))]
+    shipped = [folder for folder in _inside(ASSETS) if any(folder.glob("*.ctxviz"))]
+    return [*sorted(shipped), *sorted(own, key=lambda folder: -folder.stat().st_mtime)]
+
+
+def _inside(place: Path) -> list[Path]:
+    try:
+        return [entry for entry in place.iterdir() if entry.is_dir()]
+    except OSError:
+        return []
+
+
+class SweepRequest:
+    """A sweep somebody asked for from the page; asked for again it goes on where it ended.
+
+    ``done``, ``failed`` and ``total`` count cells, ``faults`` are sentences about those that failed.
+    """
+
+    def __init__(self, view: View, spec: SweepSpec) -> None:
+        self.view = view
+        self.spec = spec
+        self.done = 0
+        self.total = 0
+        self.faults: list[str] = []
+
+    @property
+    def folder(self) -> Path:
+        """Named after what is asked for, so that the same sweep finds its cells again."""
+        settings = asdict(self.spec.settings) | {"fold": str(self.spec.settings.fold)}
+        asked: dict[str, Any] = {
+            "model": self.spec.model,
+            "prompts": self.spec.prompts,
+            "settings": settings,
+            "floors": self.spec.floors,
+            "first_layers": self.spec.first_layers,
+        }
+        digest = hashlib.sha256(json.dumps(asked, sort_keys=True).encode("ascii")).hexdigest()
+        return sweeps_folder() / digest[:16]
+
+    def job(self) -> Job:
+        return Job(
+            self.view,
+            self.spec.model,
+            self.spec.settings.needed_dtypes,
+            lambda model: _Sweeping(self, model),
+        )
+
+
+class _Sweeping:
+    """One turn looks for one cell, or makes one token of one that is not there."""
+
+    complete = True
+
+    def __init__(self, request: SweepRequest, model: LoadedModel) -> None:
+        self._request = request
+        self._model = model
+        self._weights: Weights = identify(request.spec.model, silent)
+        cells = cells_of(request.spec, self._weights.key, self._weights.n_layers)
+        request.total, request.done, request.faults = len(cells), 0, []
+        self._sought = deque(cells)
+        self._missing: list[Cell] = []
+        self._runner: Runner | None = None
+        self._folder = SweepFolder(request.folder)
+        self._folder.__enter__()
+
+    def __next__(self) -> bool:
+        try:
+            return self._turn()
+        except BaseException:
+            self.settle()
+            raise
+
+    def settle(self) -> None:
+        """Let others into the folder; finished cells stay."""
+        if self._runner is not None:
+            self._runner.close()
+        self._folder.__exit__(None, None, None)
+
+    def _turn(self) -> bool:
+        if self._sought:
+            self._seek(self._sought.popleft())
+            return False
+        if self._runner is None:
+            self._runner = Runner(self._missing, self._model, self._weights, self._folder)
+        self._tell(next(self._runner))
+        return False
+
+    def _seek(self, cell: Cell) -> None:
+        if self._folder.find(cell, self._weights).run is None:
+            self._missing.append(cell)
+        else:
+            self._request.done += 1
+        self._request.view.tell("running", stage=f"looking for cell {cell.number} of {self._request.total}")
+
+    def _tell(self, event: Event) -> None:
+        request, cell = self._request, event.cell
+        if event.kind == "saved":
+            request.done += 1
+        elif event.kind == "failed":
+            request.faults.append(f"{cell.stem} failed: {event.message}")
+        wanted = cell.settings.max_new_tokens
+        finished = request.done + len(request.faults)
+        stage = f"cell {cell.number} of {request.total}, token {min(event.tokens + 1, wanted)} of {wanted}"
+        part = event.tokens / wanted if event.kind in ("started", "token", "reference") else 0.0
+        request.view.tell("running", stage=stage, progress=min(1.0, (finished + part) / request.total))
+
+
+def checked(build: Callable[[], SweepSpec]) -> SweepSpec | str:
+    """A specification, or the sentence that says why there is none."""
+    try:
+        return build()
+    except CtxvizError as error:
+        return str(error)

@@ -1,0 +1,5 @@
+"""The Compare page."""
+
+from ctxviz.ui.compare_page import draw
+
+draw()

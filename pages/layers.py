@@ -1,0 +1,5 @@
+"""The Layers page."""
+
+from ctxviz.ui.layers_page import draw
+
+draw()

@@ -1,0 +1,5 @@
+"""The Replay page."""
+
+from ctxviz.ui.replay_page import draw
+
+draw()
