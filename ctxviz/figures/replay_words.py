@@ -8,9 +8,10 @@ from typing import Final
 import numpy as np
 
 from ctxviz.figures.metrics import Values
+from ctxviz.figures.palette import label
 from ctxviz.figures.text import counted, sci
 from ctxviz.records import HELD
-from ctxviz.replaying import carried, failed, measured, worst_kind
+from ctxviz.replaying import SAME_WEIGHTS, carried, failed, measured, worst_kind
 from ctxviz.run import Run
 
 
@@ -74,6 +75,31 @@ def meaning(run: Run, variant: int) -> str:
         f"The weights do not carry the context: run {phrase}, they give another distribution (TVD up to"
         f" {replayed}), though the patch was built to {built}."
     )
+
+
+def replays_sentence(run: Run) -> str:
+    """Whose weights carry the context, in one sentence for all variants; empty where nothing was replayed."""
+    groups: dict[str, list[int]] = {}
+    for i in range(len(run.variants)):
+        answer = carried(run, i)
+        if answer is not None:
+            groups.setdefault(answer, []).append(i)
+    parts = []
+    for answer, verb in (("yes", "carry the context"), ("mostly", "mostly carry it"), ("no", "do not")):
+        if answer in groups:
+            parts.append(f"those of {_names(run, groups[answer])} {verb}{_reach(run, groups[answer])}")
+    return f"Run again, of the finished weights {'; '.join(parts)}." if parts else ""
+
+
+def _names(run: Run, variants: list[int]) -> str:
+    names = [label(run.variants[i], run.variants) for i in variants]
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _reach(run: Run, variants: list[int]) -> str:
+    """The largest TVD of the variants' replays, in brackets."""
+    tables = [run.replay(kind, "tvd", i) for i in variants for kind in SAME_WEIGHTS]
+    return f" (TVD up to {_largest(np.concatenate(tables))})"
 
 
 def _largest(values: Values) -> str:

@@ -166,22 +166,22 @@ from transformers import AutoModelForCausalLM
 
 model = AutoModelForCausalLM.from_pretrained({name}, dtype={dtype!r})
 model = PeftModel.from_pretrained(model, ".").eval()  # "." is this folder
-ids = torch.tensor([kept_ids])
-model(input_ids=ids, position_ids=torch.tensor([kept_positions]), attention_mask=torch.ones_like(ids))
+ids, positions = torch.tensor([{ids_code}]), torch.tensor([{positions_code}])
+logits = model(input_ids=ids, position_ids=positions, attention_mask=torch.ones_like(ids)).logits[0, -1]
 ```
 
 ## What PEFT cannot hold
 
 - **A LoRA is factored, not written.** PEFT runs each matrix update as a side branch, W x + B (A x), which
   rounds elsewhere than a weight that was changed (in 16-bit models PEFT runs the branch in float32). So the
-  logits are close to those of the written patch, but not the same bits, and agreement proves less: at the token
-  the patch was solved for, the branch merely adds the wanted output. The exported `ctxviz-patch/1` file gives
-  the written weights bit for bit.
-- **A change of a norm's scale is not low-rank.** Where the patch adds Δm to a post-norm's w, the adapter holds
-  the whole vector w + Δm, rounded to {dtype}, as a replaced module (`modules_to_save`). It belongs to these
-  weights of the base model alone.
-- **Merging rounds in its own way.** `merge_and_unload()` gives weights like the written ones, but forms B A and
-  the sum in the weight's dtype, where the written patch is formed in float64 and rounded once.
+  logits are close to those of the written patch, but not the same bits, and agreement proves less: at the
+  token the patch was solved for, the branch merely adds the wanted output. The exported `ctxviz-patch/1`
+  file gives the written weights bit for bit.
+- **A change of a norm's scale is not low-rank.** Where the patch adds Δm to a post-norm's w, the adapter
+  holds the whole vector w + Δm, rounded to {dtype}, as a replaced module (`modules_to_save`). It belongs to
+  these weights of the base model alone.
+- **Merging rounds in its own way.** `merge_and_unload()` gives weights like the written ones, but forms B A
+  and the sum in the weight's dtype, where the written patch is formed in float64 and rounded once.
 """
 
 
@@ -192,8 +192,10 @@ def _readme(base_model: str, dtype: str, kept_ids: Sequence[int], kept_positions
         dtype=dtype,
         ids=_listed(kept_ids),
         positions=_listed(kept_positions),
+        ids_code=_listed(kept_ids, "kept_ids"),
+        positions_code=_listed(kept_positions, "kept_positions"),
     )
 
 
-def _listed(numbers: Sequence[int]) -> str:
-    return json.dumps([int(n) for n in numbers]) if numbers else "as in the exported patch file"
+def _listed(numbers: Sequence[int], unknown: str = "as in the exported patch file") -> str:
+    return json.dumps([int(n) for n in numbers]) if numbers else unknown

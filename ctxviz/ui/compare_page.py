@@ -31,9 +31,9 @@ VIEWS: Final = {
     "sweep": "Make a sweep",
 }
 _PAPER: Final = (
-    "Source of these views: arXiv 2511.17864 (v3), Figures 3, 4 and 11 to 13. The paper reports near-perfect "
-    "agreement of logits and the same tokens on Gemma 3 1B (its abstract); its figures' data are not "
-    "published with it, so none of its curves is drawn here. Everything drawn was measured by ctxviz."
+    "These views follow Figures 3, 4 and 11 to 13 of arXiv 2511.17864 (v3), which shows them for larger "
+    "Gemma 3 models. The numbers behind the paper's figures were not at hand, so none of its curves is drawn "
+    "here: everything on this page was measured by ctxviz."
 )
 _RULE_COLUMNS: Final = {
     "match": st.column_config.NumberColumn("same token", format="percent"),

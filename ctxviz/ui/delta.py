@@ -15,9 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ctxviz.figures import metrics
+from ctxviz.figures.card import join
 from ctxviz.figures.palette import as_json
+from ctxviz.figures.replay_words import replays_sentence
 from ctxviz.figures.text import readable
 from ctxviz.figures.words import alarms, verdict
+from ctxviz.records import HELD
+from ctxviz.replaying import SAME_WEIGHTS
 from ctxviz.run import REFERENCE_METRICS, Run
 from ctxviz.ui.views import ACTIVE, View
 
@@ -36,7 +40,7 @@ ALARMS_AT_WORK: Final = 5
 """So many of them, and how many more there are; all of them once it stands still."""
 PROMPT_ENDS: Final = 150
 """Of a longer prompt, this many tokens at each end are sent."""
-_MATCH, _TIE = 1, 2
+_MATCH, _TIE, _REPLAY_MATCH, _HELD_MATCH = 1, 2, 4, 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +130,8 @@ def describe(run: Run) -> dict[str, Any]:
         "variant_dtypes": [run.dtypes.index(v.dtype) for v in run.variants],
         "look": as_json(run.variants),
         "metrics": {key: asdict(metric) for key, metric in METRICS.items()},
+        "extras": extras(run),
+        "hold": run.settings.hold,
         "fields": {key: asdict(metric) for key, metric in metrics.METRICS.items()},
         "prompt": _prompt(run),
         "codes": {"decade": CODES_PER_DECADE, "missing": MISSING, "zero": ZERO, "infinite": INFINITE},
@@ -155,15 +161,42 @@ def _tokens(run: Run, start: int, end: int) -> list[list[Any]]:
 
 
 def _variant(run: Run, k: int, start: int, end: int) -> list[list[Any]]:
-    """Per step [flags, TVD, largest logit gap, patch ratio, and the patched model's token if it differs]."""
-    match, tie = (run.series(name, k)[start:end].astype(bool).tolist() for name in ("match", "tie"))
-    tvd, gap = (run.series(name, k)[start:end].tolist() for name in ("tvd", "logit_linf"))
-    ratio = patch_ratio(run, k, start, end).tolist()
+    """Per step [flags, TVD, largest logit gap, patch ratio, worst replay's TVD, held patch's TVD, and the
+    patched model's token if it differs]."""
+    match, tie = (run.series(name, k)[start:end].astype(bool) for name in ("match", "tie"))
+    same = [run.replay(kind, "match", k)[start:end] == 0 for kind in drawn_kinds(run)]
+    held = run.replay(HELD, "match", k)[start:end] == 0
+    flags = _MATCH * match + _TIE * tie + _REPLAY_MATCH * ~np.any(same, axis=0) + _HELD_MATCH * ~held
+    columns = [
+        run.series("tvd", k)[start:end],
+        run.series("logit_linf", k)[start:end],
+        patch_ratio(run, k, start, end),
+        worst_replay(run, k, start, end),
+        run.replay(HELD, "tvd", k)[start:end],
+    ]
     entries = []
     for i in range(end - start):
-        entry = [_MATCH * match[i] + _TIE * tie[i], _number(tvd[i]), _number(gap[i]), _number(ratio[i])]
+        entry = [int(flags[i]), *(_number(float(column[i])) for column in columns)]
         entries.append(entry if match[i] else [*entry, readable(said(run, start + i, k))])
     return entries
+
+
+def worst_replay(run: Run, variant: int, start: int, end: int) -> NDArray[np.float64]:
+    """The largest TVD over :func:`drawn_kinds`, [steps]; NaN where none was measured."""
+    return np.fmax.reduce([run.replay(kind, "tvd", variant)[start:end] for kind in drawn_kinds(run)])
+
+
+def drawn_kinds(run: Run) -> tuple[str, ...]:
+    """The replays of the live chart: those of the very weights, or of rounded ones where only they are."""
+    return ("rounded",) if run.settings.replays == ("rounded",) else SAME_WEIGHTS
+
+
+def extras(run: Run) -> list[str]:
+    """The further charts of a run: ``replay``, ``held``."""
+    if "written" not in run.settings.arithmetics:
+        return []
+    asked = {"replay": bool(run.settings.replays), "held": run.settings.hold is not None}
+    return [name for name, wanted in asked.items() if wanted]
 
 
 def said(run: Run, step: int, variant: int) -> str:
@@ -189,7 +222,7 @@ def _codes(run: Run, metric: str, variant: int, start: int, end: int) -> str:
 
 def _verdict(run: Run) -> list[str]:
     said = verdict(run)
-    return [said.headline, said.detail, said.emphasis]
+    return [said.headline, join([said.detail, replays_sentence(run)]), said.emphasis]
 
 
 def _alarms(run: Run, limit: int | None) -> dict[str, Any]:

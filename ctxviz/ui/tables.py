@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ctxviz.figures.card import Table, column, new_texts, to_csv
+from ctxviz.records import HELD
 from ctxviz.run import Run
 from ctxviz.ui import delta
 
-CHARTS: Final = ("field", "tokens", "tvd", "logit_linf", "patch_ratio")
+CHARTS: Final = ("field", "tokens", "tvd", "logit_linf", "patch_ratio", "replay_tvd", "held_tvd")
 _REFERENCES: Final = {
     "tvd": ("noise_floor_tvd", "unpatched_tvd"),
     "logit_linf": ("noise_floor_linf", "unpatched_linf"),
@@ -35,11 +39,21 @@ def chart_csv(run: Run, chart: str) -> str:
     n = len(run)
     table: Table = {"step": list(range(n)), "token": new_texts(run, n)}
     for k, variant in enumerate(run.variants):
-        numbers = delta.patch_ratio(run, k, 0, n) if chart == "patch_ratio" else run.series(chart, k)[:n]
+        numbers = _numbers(run, chart, k, n)
         table[variant.label] = column(numbers)
     for name in _REFERENCES.get(chart, ()):
         table |= {f"{name} {dtype}": column(run.reference(name, dtype)[:n]) for dtype in run.dtypes}
     return to_csv(table)
+
+
+def _numbers(run: Run, chart: str, variant: int, n: int) -> NDArray[np.float64]:
+    if chart == "patch_ratio":
+        return delta.patch_ratio(run, variant, 0, n)
+    if chart == "replay_tvd":
+        return delta.worst_replay(run, variant, 0, n)
+    if chart == "held_tvd":
+        return run.replay(HELD, "tvd", variant)[:n]
+    return run.series(chart, variant)[:n]
 
 
 def field_csv(run: Run, metric: str, variant: int) -> str:

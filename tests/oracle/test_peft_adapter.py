@@ -120,6 +120,19 @@ def test_peft_gives_the_logits_of_the_context(
     assert error(merged) < TOLERANCE
 
 
+def test_the_code_in_the_readme_runs(
+    model: LoadedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = steps_of(model, "stable", "all-but-bos")[0]
+    folder = write(model, step, tmp_path / "adapter")
+    monkeypatch.chdir(folder)
+    names: dict[str, Any] = {}
+    with torch.no_grad():
+        exec((folder / "README.md").read_text().split("```")[1].removeprefix("python"), names)
+    _, wanted = with_context(model.in_dtype("float32"), LAYERS, list(model.tokenizer(PROMPT)["input_ids"]))
+    assert tvd(names["logits"], wanted) < TOLERANCE
+
+
 def test_only_what_was_patched_is_in_the_adapter(deep: LoadedModel, tmp_path: Path) -> None:
     first = 2
     step, _ = steps_of(deep, "direct", "all", first_layer=first)

@@ -16,6 +16,7 @@ from ctxviz.run import Run
 from ctxviz.ui import delta, tables
 from ctxviz.ui.views import ReferenceLog, View, Views
 from tests.browser import harness
+from tests.synthetic import synthetic_run
 
 LARGEST_PER_TOKEN = 2048
 FLAT = 1.15
@@ -85,7 +86,7 @@ def test_a_token_says_what_each_variant_did():
     differing = 0
     for step, (_, seconds, *variants) in enumerate(answer["tokens"]):
         assert seconds == 0.05
-        for k, (flags, tvd, gap, ratio, *other) in enumerate(variants):
+        for k, (flags, tvd, gap, ratio, _, _, *other) in enumerate(variants):
             assert bool(flags & 1) == bool(run.series("match", k)[step])
             assert bool(flags & 2) == bool(run.series("tie", k)[step])
             assert tvd == pytest.approx(run.series("tvd", k)[step], rel=1e-3)
@@ -256,3 +257,38 @@ def test_tables_hold_what_is_drawn_and_guard_formulas():
 
 def read_csv(text: str) -> list[list[str]]:
     return list(csv.reader(io.StringIO(text)))
+
+
+def test_a_run_with_replays_sends_their_worst_distance_and_whether_the_token_is_the_same():
+    run = synthetic_run(6, 16, 8, replays=("same", "batch", "rounded"), hold=3)
+    view = View()
+    view.show(run, "done")
+    answer = delta.delta(view, delta.Held(), "h_abs_min", 0)
+    assert answer["run"]["extras"] == ["replay", "held"]
+    direct, stable = (run.variants.index(v) for v in run.variants[:2])
+    for k, token in enumerate(answer["tokens"]):
+        for i in (direct, stable):
+            flags, *_, replay, held = token[2 + i][:6]
+            batch = run.replay("batch", "tvd", i)[k]
+            assert replay == pytest.approx(max(batch, run.replay("same", "tvd", i)[k]), rel=1e-3)
+            assert bool(flags & 4) == bool(run.replay("batch", "match", i)[k])
+            assert (held is None) == (k < 3)
+            assert bool(flags & 8) == (k <= 3)
+    assert answer["tokens"][0][2 + direct][4] > 0.5 > answer["tokens"][0][2 + stable][4]
+    assert "those of stable float32 and stable bfloat16 carry the context" in answer["verdict"][1]
+    assert "those of direct float32 and direct bfloat16 do not" in answer["verdict"][1]
+
+
+def test_a_run_without_replays_has_no_further_charts_and_no_sentence_about_them():
+    answer = delta.delta(shown(), delta.Held(), "h_abs_min", 0)
+    assert answer["run"]["extras"] == []
+    assert all(entry[4:6] == [None, None] for token in answer["tokens"] for entry in token[2:])
+    assert "Run again" not in answer["verdict"][1]
+
+
+def test_only_rounded_weights_are_drawn_where_only_they_were_replayed():
+    run = synthetic_run(6, 16, 4, replays=("rounded",))
+    worst = delta.worst_replay(run, 0, 0, 4)
+    assert np.array_equal(worst, run.replay("rounded", "tvd", 0))
+    assert "replay,token" not in tables.chart_csv(run, "replay_tvd")
+    assert f"{worst[1]!r}".split("(")[-1].rstrip(")") in tables.chart_csv(run, "replay_tvd")

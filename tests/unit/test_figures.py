@@ -18,7 +18,7 @@ from ctxviz.figures.card import FigureCard, to_csv
 from ctxviz.figures.coordinates import coordinates, worst_table
 from ctxviz.figures.heatmap import MANY_CELLS, heatmap
 from ctxviz.figures.lines import logit_gap_lines, patch_lines, tvd_lines
-from ctxviz.figures.metrics import METRICS, metric_table
+from ctxviz.figures.metrics import LIVE_METRICS, METRICS, metric_table
 from ctxviz.figures.palette import (
     DARK,
     LIGHT,

@@ -39,6 +39,28 @@ export const CHARTS = [
     caption:
       "Size of the change of the scale vector beside the vector itself; above 1 the patch outweighs it.",
   },
+  {
+    key: "replay_tvd",
+    at: 4,
+    same: 4,
+    extra: "replay",
+    title: "TVD when replayed",
+    axis: "TVD (0 to 1), worst replay",
+    caption:
+      "The finished weights run again, without the help that building gave them: low means that the weights themselves carry the context.",
+    noise: "tvd",
+    unpatched: "unpatched",
+  },
+  {
+    key: "held_tvd",
+    at: 5,
+    same: 8,
+    extra: "held",
+    title: "TVD with one token's patch held",
+    axis: "TVD (0 to 1)",
+    caption: "One token's weights kept for all later tokens: the theorem gives every token weights of its own.",
+    unpatched: "unpatched",
+  },
 ];
 
 // Dashes of a reference line; those of a second dtype are wider apart and paler.
@@ -57,6 +79,12 @@ export class LineChart {
     this.about = about;
     this.node = svg("svg", { role: "img", height: HEIGHT });
     this.epoch = null;
+  }
+
+  // Some charts belong to runs that measured more.
+  shownIn(source) {
+    const { extra } = this.about;
+    return !extra || source.run.extras.includes(extra);
   }
 
   value(source, step, variant) {
@@ -210,9 +238,10 @@ export class LineChart {
   }
 
   mark(flags, x, y) {
-    if (flags & 2)
+    const { same = 1 } = this.about;
+    if (same === 1 && flags & 2)
       this.ties.append(label(x, y - 6, "≈", { fill: this.theme.ink, size: TEXT + 2, weight: 700 }));
-    if (flags & 3) return;
+    if (flags & same || (same === 1 && flags & 2)) return;
     const cross = crossPath(x, y, this.domain > 128 ? 3.5 : 5);
     for (const path of [this.halo, this.crosses]) path.add(cross);
   }

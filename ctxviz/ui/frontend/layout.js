@@ -33,8 +33,9 @@ export function build(charts, heat, strip) {
     const keys = `${title}; the left and right arrow keys move over the tokens, Enter picks one`;
     const plot = el("div", { class: "plot", tabindex: "0", role: "group", "aria-label": keys }, chart.node);
     const head = el("div", { class: "head" }, el("h3", {}, title));
-    parts.charts.append(el("figure", {}, head, el("figcaption", { class: "caption" }, caption), plot));
-    return { plot, head };
+    const figure = el("figure", {}, head, el("figcaption", { class: "caption" }, caption), plot);
+    parts.charts.append(figure);
+    return { plot, head, figure };
   });
   parts.figures = section("figures", parts.charts, parts.legend);
   heat.frame.setAttribute("tabindex", "0");
@@ -80,7 +81,7 @@ export function legendEntries(source, charts, theme) {
     return { text: label, swatch: () => sample({ stroke: color, "stroke-dasharray": dashes(dash) }, mark) };
   });
   const seen = new Map();
-  for (const chart of charts) {
+  for (const chart of charts.filter((one) => one.shownIn(source))) {
     for (const [text, kind, dtype] of chart.references(source)) {
       const line = { stroke: theme.soft, ...referenceStyle(source, kind, dtype) };
       seen.set(text, { text, swatch: () => sample(line) });

@@ -111,9 +111,9 @@ class Live {
     if (this.run !== source.run) this.meet();
     const frame = { theme, selected: this.selected, layer: this.layer };
     this.strip.draw(source, frame);
-    this.charts.forEach((chart, i) =>
-      chart.draw(source, { ...frame, width: parts.plots[i].plot.clientWidth }),
-    );
+    this.charts.forEach((chart, i) => {
+      if (chart.shownIn(source)) chart.draw(source, { ...frame, width: parts.plots[i].plot.clientWidth });
+    });
     if (this.legendOf !== source.references || this.legendTheme !== theme) this.drawLegend();
     this.drawField(frame);
     this.describe();
@@ -137,6 +137,8 @@ class Live {
     );
     parts.notes.hidden = !source.run.notes.length;
     parts.notes.replaceChildren(...source.run.notes.map((note) => el("p", { class: "message" }, note)));
+    this.charts.forEach((chart, i) => (parts.plots[i].figure.hidden = !chart.shownIn(source)));
+    parts.charts.classList.toggle("pairs", source.run.extras.length === 1);
     this.legendOf = null;
   }
 
@@ -195,7 +197,8 @@ class Live {
     const now = performance.now();
     if (source.busy && now - (this.describedAt ?? -WORDS_PAUSE) < WORDS_PAUSE) return;
     this.describedAt = now;
-    charts.forEach((chart) => chart.node.setAttribute("aria-label", chart.describe(source)));
+    for (const chart of charts.filter((one) => one.shownIn(source)))
+      chart.node.setAttribute("aria-label", chart.describe(source));
     const { metric, variant } = source.field;
     const { metrics, look } = source.run;
     if (metric)

@@ -88,7 +88,7 @@ export class Pointer {
     heat.point(step, null);
     const { variants } = source.run.look;
     const rows = variants.map(({ label, color }, k) => {
-      const [flags, , , , other] = source.tokens[step][2 + k];
+      const [flags, , , , , , other] = source.tokens[step][2 + k];
       const said = other === undefined ? "" : `${flags & 2 ? "≈" : "✗"} “${other}”`;
       return [label, sci(chart.value(source, step, k)), said, color];
     });

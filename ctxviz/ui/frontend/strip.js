@@ -81,7 +81,7 @@ function makeChip(source, step) {
   // A model that overflowed has no distribution to compare: it is drawn as the farthest apart.
   const worst = variants.reduce((most, [, tvd]) => Math.max(most, tvd ?? 1), 0);
   const shade = SHADES.findIndex(([limit]) => worst < limit);
-  const others = [...new Set(variants.map((variant) => variant[4]).filter((other) => other !== undefined))];
+  const others = [...new Set(variants.map((variant) => variant[6]).filter((other) => other !== undefined))];
   const differs = variants.some(([flags]) => !(flags & 3));
   const mark = others.length ? (differs ? "✗" : "≈") : "";
   const words = sayChip(source, step);
