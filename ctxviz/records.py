@@ -442,3 +442,6 @@ class Reference:
     """Baseline against a full recompute of the same history in float32."""
     float64_tvd: float | None = None
     """The same in float64."""
+    ulp_tvd: float | None = None
+    """A full recompute with the query's embedding moved by one unit in the last place against one without;
+    of several seeds the worst. What a replay of kind ``ulp`` does to the model *with* its context."""

@@ -40,6 +40,7 @@ REFERENCE_METRICS: Final = (
     "eager_tvd",
     "float32_tvd",
     "float64_tvd",
+    "ulp_tvd",
 )
 REPLAY_METRICS: Final = ("match", "tvd", "shift", "seconds")
 

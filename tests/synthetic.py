@@ -138,7 +138,9 @@ def synthetic_items(
             linf = None if noise is None else 40 * noise
             more = None if noise is None or not run.settings.budget else noise * 1.3
             wide = None if more is None else _floor(dtype) * 3
-            yield Reference(k, dtype, float(rng.uniform(0.9, 0.999)), noise, linf, None, more, wide, wide)
+            yield Reference(
+                k, dtype, float(rng.uniform(0.9, 0.999)), noise, linf, None, more, wide, wide, more
+            )
 
 
 def synthetic_patches(

@@ -13,10 +13,11 @@ from typing import Any, Final
 
 import torch
 
-from ctxviz.engine.anatomy import Anatomy
+from ctxviz.engine.anatomy import Anatomy, listening
 from ctxviz.engine.patched_pass import kept_inputs
 from ctxviz.numerics import distances
 from ctxviz.numerics.distances import Distribution
+from ctxviz.numerics.rounding import ULP_SEEDS, moved_by_ulps
 from ctxviz.records import Reference
 
 BATCH: Final = 8
@@ -34,19 +35,33 @@ class Recompute:
 
     def __init__(self, ids: list[int]) -> None:
         self._ids = ids
-        self._known: dict[tuple[int, str], Distribution] = {}
+        self._known: dict[tuple[int, str, int | None], Distribution] = {}
 
     @torch.inference_mode()
-    def logits(self, anatomy: Anatomy, attention: str = "sdpa") -> Distribution:
-        """The last token's logits in the anatomy's dtype with an attention implementation of transformers."""
-        key = (id(anatomy), attention)
+    def logits(self, anatomy: Anatomy, attention: str = "sdpa", seed: int | None = None) -> Distribution:
+        """The last token's logits in the anatomy's dtype with an attention implementation of transformers.
+
+        With a ``seed`` the query's embedding is moved by one unit in the last place at random coordinates.
+        """
+        key = (id(anatomy), attention, seed)
         if key not in self._known:
             device = next(anatomy.model.parameters()).device
             tokens = torch.tensor([self._ids], device=device)
-            with anatomy.lock, _attending(anatomy.model, attention):
+            hooks = [] if seed is None else [(anatomy.model.get_input_embeddings(), _query_moved(seed))]
+            with anatomy.lock, _attending(anatomy.model, attention), listening(hooks):
                 output = anatomy.model(input_ids=tokens, use_cache=False, logits_to_keep=1)
             self._known[key] = Distribution(output.logits[0, -1])
         return self._known[key]
+
+
+def _query_moved(seed: int) -> Any:
+    """A hook on the embedding that moves the last token's vector."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def move(_: Any, __: Any, output: torch.Tensor) -> torch.Tensor:
+        return torch.cat([output[:, :-1], moved_by_ulps(output[:, -1:], generator)], dim=1)
+
+    return move
 
 
 @contextmanager
@@ -74,7 +89,8 @@ def error_budget(
 ) -> Reference:
     """The noise floor, and with ``wider`` models (BUDGET_DTYPES) what else is there without any patch.
 
-    Eager attention is compared with sdpa, both without a cache; float32 and float64 with the baseline itself.
+    Eager attention is compared with sdpa, and a query moved by one unit in the last place with one that is
+    not, all without a cache; float32 and float64 with the baseline itself.
     """
     if tokens > LONGEST_RECOMPUTE:
         return Reference(step, dtype)
@@ -83,6 +99,8 @@ def error_budget(
     more = {f"{name}_tvd": distances.compare(baseline, recompute.logits(a)).tvd for name, a in wider.items()}
     if wider:
         more["eager_tvd"] = distances.compare(plain, recompute.logits(anatomy, "eager")).tvd
+        moved = [distances.compare(plain, recompute.logits(anatomy, seed=s)).tvd for s in range(ULP_SEEDS)]
+        more["ulp_tvd"] = None if None in moved else max(filter(None, moved), default=0.0)
     return Reference(step, dtype, noise_floor_tvd=gap.tvd, noise_floor_linf=gap.linf, **more)
 
 

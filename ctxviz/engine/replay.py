@@ -19,11 +19,9 @@ from ctxviz.engine.patched_pass import PatchedState, kept_inputs
 from ctxviz.engine.twin import Twin
 from ctxviz.numerics import distances
 from ctxviz.numerics.distances import Distribution
-from ctxviz.numerics.rounding import moved_by_ulps, round_through
+from ctxviz.numerics.rounding import ULP_SEEDS, moved_by_ulps, round_through
 from ctxviz.records import HELD, REPLAYS, LayerStats, Replay, RunSettings, Variant
 
-ULP_SEEDS: Final = 3
-"""Random moves of the input embedding per token; the worst is told."""
 ROUNDED_THROUGH: Final = {
     "float64": torch.float32,
     "float32": torch.bfloat16,

@@ -41,6 +41,7 @@ _SOURCES: Final = (
     _Source("unpatched_tvd", "no patch", None, UNPATCHED_DASH),
     _Source("worst_replay_tvd", "worst replay", "#D55E00", "solid"),
     _Source("tvd", "building the patch", "#009E73", "solid"),
+    _Source("ulp_tvd", "with context at 1 ulp", "#E69F00", "2px,2px"),
     _Source("float64_tvd", "against float64", "#56B4E9", "8px,4px"),
     _Source("float32_tvd", "against float32", "#0072B2", "4px,3px"),
     _Source("eager_tvd", "eager against sdpa", "#CC79A7", "10px,3px,2px,3px"),

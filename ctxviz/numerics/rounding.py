@@ -10,6 +10,8 @@ from torch import Tensor
 if TYPE_CHECKING:
     from jaxtyping import Float
 
+ULP_SEEDS: Final = 3
+"""Random moves by one unit in the last place that are tried where the worst of several is told."""
 _BITS: Final = {8: torch.int64, 4: torch.int32, 2: torch.int16}
 _ROWS: Final = 64
 """Rows rounded at a time, so that a block stays in the cache."""

@@ -33,6 +33,7 @@ _SINCE_2: Final = frozenset(
         "eager_tvd",
         "float32_tvd",
         "float64_tvd",
+        "ulp_tvd",
         "output_max_abs",
         *(f"drift_{kind}" for kind in REPLAYS),
         *REPLAY_COLUMNS,

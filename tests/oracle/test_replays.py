@@ -217,6 +217,16 @@ def test_the_error_budget_is_what_other_stock_models_say(model: LoadedModel) -> 
         plain, other = (last_logits(one, ids) for one in (stock, eager))
         assert reference.noise_floor_tvd == pytest.approx(tvd(plain, baseline), abs=SAME_NUMBER)
         assert reference.eager_tvd == pytest.approx(tvd(plain, other), abs=SAME_NUMBER)
+        moved = []
+        for seed in range(3):
+            embeds = stock.get_input_embeddings()(torch.tensor([ids]))
+            last = moved_by_ulps(embeds[:, -1:], torch.Generator().manual_seed(seed))
+            with torch.no_grad():
+                output = stock(
+                    inputs_embeds=torch.cat([embeds[:, :-1], last], 1), use_cache=False, logits_to_keep=1
+                )
+            moved.append(tvd(plain, output.logits[0, -1]))
+        assert reference.ulp_tvd == pytest.approx(max(moved), abs=SAME_NUMBER)
         for dtype in ("float32", "float64"):
             wide = last_logits(model.in_dtype(dtype), ids)
             value = getattr(reference, f"{dtype}_tvd")

@@ -41,6 +41,7 @@ KEYS = [
     "step", "position", "token_id", "text", "next_token_id", "variant", "match", "tie", "tvd", "logit_linf",
     "kl", "unpatched_tvd", "noise_floor_tvd", "seconds", "layers", "replays", "eager_tvd", "float32_tvd",
     "float64_tvd",
+    "ulp_tvd",
 ]  # fmt: skip
 VARIANT_KEYS = ["update", "arithmetic", "dtype", "first_layer"]
 LAYER_KEYS = [
@@ -223,7 +224,7 @@ def test_json_tells_replays_where_they_were_measured(replayed: tuple[list[dict[s
 
 def test_json_carries_the_error_budget(replayed: tuple[list[dict[str, Any]], Run], made: Made) -> None:
     lines, run = replayed
-    for metric in ("eager_tvd", "float32_tvd", "float64_tvd"):
+    for metric in ("eager_tvd", "float32_tvd", "float64_tvd", "ulp_tvd"):
         told = [line[metric] for line in lines[::2]]
         measured = run.reference(metric, "bfloat16")
         assert np.isfinite(measured).tolist() == [True, True, True, False], "measured with the noise floor"
