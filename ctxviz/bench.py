@@ -13,13 +13,13 @@ import sys
 import time
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import cycle, islice
 from typing import TYPE_CHECKING, Final
 
 from ctxviz.errors import CtxvizError, PromptError
 from ctxviz.models.progress import Progress, silent
-from ctxviz.records import RunSettings, Step
+from ctxviz.records import REPLAY_KINDS, REPLAYS, RunSettings, Step
 
 if TYPE_CHECKING:
     import torch
@@ -65,6 +65,20 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
+class ReplayRow:
+    """One kind of replay beside a stock cached decode of as many rows; seconds are medians of one pass."""
+
+    dtype: str
+    kind: str
+    stock_seconds: float
+    seconds: float
+
+    @property
+    def ratio(self) -> float:
+        return self.seconds / self.stock_seconds
+
+
+@dataclass(frozen=True, slots=True)
 class _Timings:
     """Seconds per token, entry k for the k-th new token."""
 
@@ -103,6 +117,32 @@ def rows(model: LoadedModel, context: int, tokens: int, progress: Progress = sil
             settings = _settings(dtype, arithmetic, update, tokens + WARM_UP)
             timings = _alternate(model, prompt, settings)
             yield _row(model, settings, context, timings, WARM_UP, len(timings.steps))
+
+
+def replays(
+    model: LoadedModel, context: int, tokens: int, progress: Progress = silent
+) -> Iterator[ReplayRow]:
+    """Every kind of replay of written stable patches, one pass each; a batch of two beside stock's of two."""
+    from ctxviz.engine import stream
+
+    prompt = passage(model, context)
+    for dtype in DTYPES:
+        progress(f"{dtype} replays", None)
+        settings = replace(
+            _settings(dtype, "written", "stable", tokens + WARM_UP), replays=REPLAYS, hold=WARM_UP
+        )
+        run = stream(model, prompt, settings)
+        one, two = (_StockDecoding(model, dtype, run.context.token_ids, rows) for rows in (1, 2))
+        stock: dict[int, list[float]] = {1: [], 2: []}
+        passes: dict[str, list[float]] = {kind: [] for kind in REPLAY_KINDS}
+        for step in (item for item in run if isinstance(item, Step)):
+            stock[1].append(one.step(step.token_id))
+            stock[2].append(two.step(step.token_id))
+            for replay in step.variants[0].replays:
+                passes[replay.kind].append(replay.seconds)
+        for kind, seconds in passes.items():
+            beside = statistics.median(stock[2 if kind == "batch" else 1][WARM_UP:])
+            yield ReplayRow(dtype, kind, beside, statistics.median(seconds[-tokens:]))
 
 
 def flatness(model: LoadedModel, context: int, progress: Progress = silent) -> tuple[Row, Row]:
@@ -201,12 +241,13 @@ def _alternate(model: LoadedModel, prompt: str, settings: RunSettings) -> _Timin
 class _StockDecoding:
     """The stock model with its own cache, one token at a time, greedy: the fastest plain way to decode."""
 
-    def __init__(self, model: LoadedModel, dtype: str, prompt: tuple[int, ...]) -> None:
+    def __init__(self, model: LoadedModel, dtype: str, prompt: tuple[int, ...], rows: int = 1) -> None:
         from transformers import DynamicCache
 
         self._model = model.in_dtype(dtype)
         self._device = model.device
         self._cache = DynamicCache(config=self._model.config)
+        self._rows = rows
         self._forward(list(prompt[:-1]))
 
     def step(self, token_id: int) -> float:
@@ -220,5 +261,5 @@ class _StockDecoding:
         import torch
 
         with torch.inference_mode():
-            tokens = torch.tensor([ids], device=self._device)
+            tokens = torch.tensor([ids] * self._rows, device=self._device)
             return self._model(input_ids=tokens, cache=self._cache, use_cache=True, logits_to_keep=1).logits

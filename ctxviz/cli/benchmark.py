@@ -13,6 +13,7 @@ from ctxviz.cli.terminal import ReaderGoneError, bar, cell, show, write
 from ctxviz.models.sources import resolve
 
 GIGABYTE = 1e9
+REPLAY_TARGET = 1.0
 MEMORY_TARGET, FIRST_TOKEN_TARGET, FLATNESS_TARGET = 4.0, 20.0, 1.15
 
 
@@ -53,12 +54,18 @@ def run_bench(
             early, late = bench.flatness(model, context, progress)
             take(early)
             take(late)
+            replays = list(bench.replays(model, context, tokens, progress))
         except ReaderGoneError:
             return
         resident = bench.resident_bytes() / GIGABYTE
     if not as_json:
         show(_table(measured))
     notes = (
+        *(
+            f"replay {row.dtype} {row.kind}: {1e3 * row.seconds:.1f} ms a pass, {row.ratio:.2f} x a stock "
+            f"decode{' of two' if row.kind == 'batch' else ''} (target {REPLAY_TARGET:g})"
+            for row in replays
+        ),
         f"token {bench.LATE} against token {bench.EARLY}, float32 written stable: "
         f"{late.seconds / early.seconds:.2f} x (target {FLATNESS_TARGET:g})",
         f"resident with {' and '.join(bench.DTYPES)} loaded: {resident:.2f} GB (target {MEMORY_TARGET:g})",

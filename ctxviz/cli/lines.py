@@ -67,7 +67,8 @@ def step_record(run: Run, step: int, variant: int) -> dict[str, Any]:
     """One line's contents.
 
     ``noise_floor_tvd``, ``eager_tvd``, ``float32_tvd``, ``float64_tvd`` and ``ulp_tvd`` are the latest values
-    measured at this step or before it. ``replays`` has a key for every kind asked for, null where it was not measured.
+    measured at this step or before it. ``replays`` has a key for every kind asked for, null where it was not
+    measured.
     """
     chosen = run.variants[variant]
     position, token_id, text, next_token_id, _, _ = run.token(step)

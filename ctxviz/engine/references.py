@@ -47,9 +47,10 @@ class Recompute:
         if key not in self._known:
             device = next(anatomy.model.parameters()).device
             tokens = torch.tensor([self._ids], device=device)
-            hooks = [] if seed is None else [(anatomy.model.get_input_embeddings(), _query_moved(seed))]
-            with anatomy.lock, _attending(anatomy.model, attention), listening(hooks):
-                output = anatomy.model(input_ids=tokens, use_cache=False, logits_to_keep=1)
+            model: Any = anatomy.model
+            hooks = [] if seed is None else [(model.get_input_embeddings(), _query_moved(seed))]
+            with anatomy.lock, _attending(model, attention), listening(hooks):
+                output = model(input_ids=tokens, use_cache=False, logits_to_keep=1)
             self._known[key] = Distribution(output.logits[0, -1])
         return self._known[key]
 
