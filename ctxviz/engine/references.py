@@ -6,7 +6,7 @@ unpatched model for up to eight steps in one batch, which costs little more than
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
@@ -33,8 +33,9 @@ def floor_is_due(step: int) -> bool:
 class Recompute:
     """The history of one step run in full, without a cache, in other legitimate ways; each only once."""
 
-    def __init__(self, ids: list[int]) -> None:
-        self._ids = ids
+    def __init__(self, ids: Sequence[int]) -> None:
+        # A copy: a stream's own list goes on growing.
+        self._ids = list(ids)
         self._known: dict[tuple[int, str, int | None], Distribution] = {}
 
     @torch.inference_mode()

@@ -248,17 +248,11 @@ def draw_replays() -> None:
         key="replays",
         persist_state="session",
     )
-    left, right = st.columns(2, vertical_alignment="bottom")
-    left.toggle("Hold a patch", help=_HOLD_HELP, key="holds", persist_state="session")
-    right.number_input(
-        "from token",
-        min_value=0,
-        max_value=MAX_TOKENS - 1,
-        step=1,
-        disabled=not st.session_state.holds,
-        key="hold",
-        persist_state="session",
-    )
+    st.toggle("Hold one token's patch", help=_HOLD_HELP, key="holds", persist_state="session")
+    if st.session_state.holds:
+        last = int(st.session_state.tokens) - 1
+        st.session_state.hold = min(int(st.session_state.hold), last)
+        st.number_input("Hold the patch of token", 0, last, step=1, key="hold", persist_state="session")
     st.toggle("Error budget", help=_BUDGET_HELP, key="budget", persist_state="session")
     asked = st.session_state.replays or st.session_state.holds
     if asked and "written" not in st.session_state.arithmetics:

@@ -5,16 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from ctxviz.engine import stream
+from ctxviz.engine import Stream, stream
 from ctxviz.errors import CtxvizError, OutOfMemoryError, PrecisionError, PromptError, SettingsError
 from ctxviz.models import LoadedModel, load_model
 from ctxviz.numerics import distances
-from ctxviz.records import UPDATE_RULES, Fold, Reference, RunSettings, Step
+from ctxviz.records import UPDATE_RULES, Fold, Reference, RunSettings, Step, Variant, VariantStep
 from ctxviz.run import Run
 from tests.oracle.stock import tvd, with_context, without_context, written_copy
 from tests.tiny_models import save_tiny_folder
@@ -227,6 +228,30 @@ def test_a_tie_is_a_mismatch_inside_the_floor_of_its_own_step(
     assert ties(0.51) == [False] * 6
     assert ties(100.0) == [False] * 6
     assert measured == [0, 1, 2, 4], "far from it the schedule is enough"
+
+
+def test_a_floor_measured_on_the_spot_leaves_those_of_other_dtypes_alone(
+    model: LoadedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """bfloat16 differs at every step, so its floor is measured before the history has its next token."""
+    settings = RunSettings(dtypes=("float32", "bfloat16"), max_new_tokens=5, budget=True)
+    plain, _ = run_of(model, settings)
+    made = Stream._variant
+
+    def differing(self: Stream, variant: Variant, *rest: Any) -> VariantStep:
+        result = made(self, variant, *rest)
+        if variant.dtype == "bfloat16":
+            self._is_tie(variant.dtype, 0.0)
+        return result
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Stream, "_variant", differing)
+        noisy, _ = run_of(model, settings)
+    for name in ("noise_floor_tvd", "eager_tvd", "float64_tvd", "ulp_tvd"):
+        for dtype in settings.dtypes:
+            kept = np.isfinite(plain.reference(name, dtype))
+            assert kept.any()
+            assert np.array_equal(noisy.reference(name, dtype)[kept], plain.reference(name, dtype)[kept])
 
 
 def test_a_model_that_overflows_says_so_and_another_dtype_still_works(model: LoadedModel) -> None:
