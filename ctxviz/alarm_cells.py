@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ctxviz import replaying
-from ctxviz.records import REPLAYS
+from ctxviz.replaying import SAME_WEIGHTS
 from ctxviz.run import Run
 
 BLOW_UP: Final = 100.0
@@ -37,7 +37,7 @@ CELL: Final = np.dtype(
         ("replay", np.int8),
     ]
 )
-"""``replay`` is an index into REPLAYS, or -1."""
+"""``replay`` is an index into replaying.SAME_WEIGHTS, or -1."""
 
 Cells = NDArray[np.void]
 
@@ -120,7 +120,7 @@ def _latest(values: NDArray[np.float64]) -> float:
 
 
 def _replay_failures(run: Run, n: int) -> Iterator[Cells]:
-    for number, kind in enumerate(REPLAYS):
+    for number, kind in enumerate(SAME_WEIGHTS):
         if kind not in run.replayed:
             continue
         for i in range(len(run.variants)):

@@ -23,8 +23,8 @@ from ctxviz.alarm_cells import (
 )
 from ctxviz.figures.palette import label
 from ctxviz.figures.text import counted, quoted, sci
-from ctxviz.records import HELD, REPLAYS
-from ctxviz.replaying import FAIL_LEAST_TVD, FAIL_OVER_BUILT, FAIL_OVER_FLOOR
+from ctxviz.records import HELD
+from ctxviz.replaying import FAIL_LEAST_TVD, FAIL_OVER_BUILT, FAIL_OVER_FLOOR, SAME_WEIGHTS
 from ctxviz.run import Run
 
 ALARMS_PER_KIND: Final = 3
@@ -55,6 +55,7 @@ KINDS: Final = {
     ),
     "replay-failure": Kind(
         "finished weights, run again, do not give what they gave while they were built",
+        "same kernel, batch of two and 1 ulp: "
         f"TVD above all of {FAIL_OVER_BUILT:g} times the building pass's, {FAIL_OVER_FLOOR:g} times the "
         f"noise floor's and {FAIL_LEAST_TVD:g}; another token that is no tie; by the same kernel, "
         "any other bit",
@@ -248,7 +249,7 @@ class _Words:
         if kind == "tie":
             floor = "" if math.isnan(threshold) else f" of {sci(threshold)}"
             return f"another token, but the margin of {sci(value)} is inside the noise floor{floor}"
-        return self._replay(REPLAYS[replay], variant, layer, step)
+        return self._replay(SAME_WEIGHTS[replay], variant, layer, step)
 
     def _overflow(self, variant: int, layer: int, step: int, j: int) -> str:
         if layer < 0:
@@ -261,6 +262,8 @@ class _Words:
     def _replay(self, kind: str, variant: int, layer: int, step: int) -> str:
         tvd, shift = (self._run.replay(kind, metric, variant)[step] for metric in ("tvd", "shift"))
         built = self._run.series("tvd", variant)[step]
+        if math.isnan(tvd):
+            return f"run again ({REPLAY_WORDS[kind]}), the logits are no numbers"
         differs = ", another token" if self._run.replay(kind, "match", variant)[step] == 0 else ""
         moved = f", logits moved by {sci(shift)}" if kind == "same" else ""
         from_layer = "" if layer < 0 else f"; it drifts from layer {layer} on"

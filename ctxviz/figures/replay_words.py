@@ -77,6 +77,18 @@ def meaning(run: Run, variant: int) -> str:
     )
 
 
+def control_sentence(run: Run, variant: int) -> str:
+    """What the same move does to the model with its context; empty where that was not measured."""
+    moved = run.reference("ulp_tvd", run.variants[variant].dtype)
+    finite = moved[np.isfinite(moved)]
+    if not finite.size:
+        return ""
+    return (
+        "The model with its context, its query moved by one unit in the last place as well, changes by TVD"
+        f" {_largest(finite)} at most ({counted(len(finite), 'token')} measured)."
+    )
+
+
 def replays_sentence(run: Run) -> str:
     """Whose weights carry the context, in one sentence for all variants; empty where nothing was replayed."""
     groups: dict[str, list[int]] = {}

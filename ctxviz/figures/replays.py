@@ -12,7 +12,7 @@ from ctxviz.figures.card import FigureCard, Table, blank, column, join, new_text
 from ctxviz.figures.logaxis import LogAxis, are, below_plot, exact_zeros, mark_tokens, missing
 from ctxviz.figures.metrics import Values
 from ctxviz.figures.palette import LIGHT, NOISE_DASH, UNPATCHED_DASH, Style, Theme, label
-from ctxviz.figures.replay_words import KIND_WORDS, bits_sentence, meaning
+from ctxviz.figures.replay_words import KIND_WORDS
 from ctxviz.figures.text import counted, plain, quoted, sci
 from ctxviz.records import HELD, REPLAYS
 from ctxviz.replaying import differs, measured, ties
@@ -39,9 +39,7 @@ def replay_lines(run: Run, variant: int, theme: Theme = LIGHT) -> FigureCard:
     if not len(run) or not kinds:
         return _nothing(run, variant, theme, title, "replay")
     lead = "Where a line leaves the building pass, the weights held only for the sums they were built with."
-    card = _token_card(run, variant, kinds, theme, title, lead)
-    caption = join([meaning(run, variant), bits_sentence(run, variant), card.caption])
-    return FigureCard(card.figure, card.title, caption, card.alt, card.table)
+    return _token_card(run, variant, kinds, theme, title, lead)
 
 
 def held_lines(run: Run, variant: int, theme: Theme = LIGHT) -> FigureCard:

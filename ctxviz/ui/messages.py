@@ -31,6 +31,12 @@ def heading(level: Literal[2, 3], words: str, key: str) -> None:
         components.sentence("h2" if level == 2 else "h3", words, key=f"{key}-words")
 
 
+def verdict(sentence: str, key: str) -> None:
+    """The sentence that a page comes to, in large type."""
+    with st.container(key=f"verdict-{key}"):
+        st.text(sentence)
+
+
 def hint(sentence: str, key: str) -> None:
     """A small grey line that explains what stands above it."""
     with st.container(key=f"hint-{key}", width="content"):

@@ -8,7 +8,7 @@ from typing import Final
 import streamlit as st
 
 from ctxviz.figures.budget import budget
-from ctxviz.figures.replay_words import KIND_WORDS, bits_sentence, meaning
+from ctxviz.figures.replay_words import KIND_WORDS, bits_sentence, control_sentence, meaning
 from ctxviz.figures.replays import drift_lines, held_lines, replay_lines
 from ctxviz.figures.text import readable
 from ctxviz.records import HELD, REPLAYS, RunSettings
@@ -49,7 +49,9 @@ def _draw_replays(session: Session, run: Run, variant: int) -> None:
         return
     kinds = [kind for kind in run.replayed if kind != HELD]
     if kinds:
-        messages.tell("note", f"{meaning(run, variant)} {bits_sentence(run, variant)}", "meaning")
+        messages.verdict(meaning(run, variant), "meaning")
+        said = (bits_sentence(run, variant), control_sentence(run, variant))
+        messages.hint(" ".join(filter(None, said)), "bits")
         components.figure(replay_lines(run, variant), key="replay-lines", name="replay")
         _draw_drift(session, run, variant)
     else:

@@ -11,6 +11,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from ctxviz.run import Run
+from ctxviz.ui import collection
 from ctxviz.ui import session as session_module
 from ctxviz.ui import worker as worker_module
 from ctxviz.ui.session import Session
@@ -40,7 +41,8 @@ def worker(monkeypatch: pytest.MonkeyPatch, recorded: Run | None) -> Iterator[Wo
     """A worker of its own for each test, joined at the end."""
     worker = Worker(Shelf(warm=lambda: None))
     monkeypatch.setattr(worker_module, "_WORKER", worker)
-    monkeypatch.setattr(session_module, "recorded_run", lambda: recorded)
+    for module in (session_module, collection):
+        monkeypatch.setattr(module, "recorded_run", lambda: recorded)
     yield worker
     assert worker.shutdown(PATIENCE)
 

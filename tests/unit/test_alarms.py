@@ -148,7 +148,8 @@ REPLAY_CASES: dict[str, tuple[str, dict[str, float], bool]] = {
     "far": ("batch", {"tvd": 0.5}, True),
     "below the least": ("batch", {"tvd": 0.9e-3}, False),
     "another token": ("ulp", {"match": 0}, True),
-    "rounded": ("rounded", {"tvd": 0.01}, True),
+    "rounded weights are other weights": ("rounded", {"tvd": 0.9, "match": 0}, False),
+    "no numbers": ("batch", {"tvd": float("nan"), "match": 0}, True),
     "not the same bits": ("same", {"shift": 1e-9}, True),
     "the same bits": ("same", {"shift": 0.0}, False),
     "another kernel, other bits": ("batch", {"shift": 1e-3}, False),
@@ -165,6 +166,10 @@ def test_replay_failures(case: str) -> None:
     assert [place(a) for a in found] == ([("replay-failure", 1, None, 2)] if fires else [])
     if fires:
         assert f"run again ({REPLAY_WORDS[kind]})" in found[0].sentence
+        if case == "no numbers":
+            assert found[0].sentence.endswith("the logits are no numbers.")
+            assert found[0].value is None
+            return
         assert ("another token" in found[0].sentence) == ("match" in values)
         value = values.get("tvd", values.get("shift", 1e-7))
         limit = 0 if "shift" in values else None if "match" in values else pytest.approx(1e-3)

@@ -18,11 +18,12 @@ from ctxviz.figures.card import FigureCard
 from ctxviz.figures.logaxis import MANY_GLYPHS, LogAxis
 from ctxviz.figures.pair import diverge, pair
 from ctxviz.figures.palette import DARK, LIGHT
-from ctxviz.figures.replay_words import KIND_WORDS, bits_sentence, meaning
+from ctxviz.figures.replay_words import KIND_WORDS, bits_sentence, control_sentence, meaning
 from ctxviz.figures.replays import KIND_STYLES, drift_lines, held_lines, replay_lines
 from ctxviz.figures.spread import five, match_rates, tvd_boxes
 from ctxviz.figures.statistics import summary, wilson
 from ctxviz.figures.sweeps import QUANTITIES, Cells, first_layer_field, first_layer_lines, rule_table
+from ctxviz.figures.text import sci
 from ctxviz.records import REPLAY_KINDS, REPLAYS
 from ctxviz.replaying import FAIL_LEAST_TVD, SAME_WEIGHTS, carried, failed, limit, ties, worst_kind
 from ctxviz.run import Run, replay_name
@@ -114,6 +115,13 @@ def test_weights_carry_the_context_mostly_up_to_half_of_the_tokens(run: Run) -> 
     assert carried(rounded_only, STABLE) is None, "rounded weights are other weights"
 
 
+def test_the_control_is_the_same_move_of_the_model_with_its_context(run: Run) -> None:
+    moved = run.reference("ulp_tvd", "float32")
+    said = control_sentence(run, STABLE)
+    assert f"TVD {sci(float(np.nanmax(moved)))} at most (5 tokens measured)" in said
+    assert control_sentence(synthetic_run(), STABLE) == ""
+
+
 def test_the_meaning_is_one_sentence_from_the_numbers(run: Run) -> None:
     write(run, replay_name("batch", "tvd"), DIRECT, 0, 0.99)
     write(run, "tvd", DIRECT, slice(None), 2e-6)
@@ -156,8 +164,7 @@ def test_replay_lines_draw_each_kind_against_the_building_pass(run: Run) -> None
     axis = card.figure.layout.yaxis
     assert (axis.type, axis.title.text, card.figure.layout.xaxis.title.text) == ("log", "TVD", "token")
     assert axis.range[0] < np.log10(run.series("tvd", DIRECT).min())
-    assert card.caption.startswith(meaning(run, DIRECT))
-    assert bits_sentence(run, DIRECT) in card.caption
+    assert card.caption.startswith("Where a line leaves the building pass,")
     assert card.table["tvd batch"] == run.replay("batch", "tvd", DIRECT).tolist()
     assert card.table["match ulp"] == [False] * 12
 

@@ -56,7 +56,7 @@ export const CHARTS = [
     at: 5,
     same: 8,
     extra: "held",
-    title: "TVD with one token's patch held",
+    title: "TVD, one patch held",
     axis: "TVD (0 to 1)",
     caption: "One token's weights kept for all later tokens: the theorem gives every token weights of its own.",
     unpatched: "unpatched",
