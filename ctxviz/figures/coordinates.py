@@ -88,7 +88,7 @@ def coordinates(run: Run, step: int, layer: int, variant: int, theme: Theme = LI
         add_points(figure, at, cell, chosen, look, hover)
     flags = add_flags(figure, at, cell, theme)
     finite = (c for c in worst if np.isfinite(c.h) and np.isfinite(c.delta_m))
-    name_points(figure, frame, at, {c.j: f"{c.j}{' (dead)' if c.dead else ''}" for c in finite}, theme)
+    name_points(figure, frame, at, {c.j: f"{c.j}{' ◇' if c.dead else ''}" for c in finite}, theme)
     log_axes(figure, frame)
     caption = join(
         [_slope(product), epsilon_sentence(cell, line), dead_sentence(cell), *flags, edge_sentences(h, dm)]

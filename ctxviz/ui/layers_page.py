@@ -23,12 +23,12 @@ from ctxviz.ui.session import Session
 
 ALARMS_SHOWN: Final = 500
 _ALARM_COLUMNS: Final = {
-    "kind": st.column_config.TextColumn("kind", width="small"),
-    "token": st.column_config.NumberColumn("token", width="small"),
-    "layer": st.column_config.NumberColumn("layer", width="small"),
-    "j": st.column_config.NumberColumn("j", width="small"),
-    "value": st.column_config.NumberColumn("value", format="%.2e", width="small"),
-    "threshold": st.column_config.NumberColumn("threshold", format="%.2e", width="small"),
+    "kind": st.column_config.TextColumn("kind", width=120),
+    "token": st.column_config.NumberColumn("token", width=65),
+    "layer": st.column_config.NumberColumn("layer", width=65),
+    "j": st.column_config.NumberColumn("j", width=60),
+    "value": st.column_config.NumberColumn("value", format="%.2e", width=90),
+    "threshold": st.column_config.NumberColumn("threshold", format="%.2e", width=90),
     "what": st.column_config.TextColumn("what", width="large"),
 }
 

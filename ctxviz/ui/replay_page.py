@@ -99,15 +99,15 @@ def _draw_again(session: Session, run: Run) -> None:
     )
     state = st.session_state
     state.setdefault("again_kinds", ["same", "batch", "ulp"])
+    st.pills(
+        "Replays",
+        REPLAYS,
+        selection_mode="multi",
+        format_func=lambda kind: KIND_WORDS[kind].short,
+        key="again_kinds",
+        persist_state="session",
+    )
     with st.container(horizontal=True, key="again-row", vertical_alignment="bottom"):
-        st.pills(
-            "Replays",
-            REPLAYS,
-            selection_mode="multi",
-            format_func=lambda kind: KIND_WORDS[kind].short,
-            key="again_kinds",
-            persist_state="session",
-        )
         st.toggle("Error budget", key="again_budget", persist_state="session")
         st.toggle("Hold a patch", key="again_holds", persist_state="session")
         st.number_input(

@@ -356,7 +356,7 @@ def test_the_worst_ten_are_named_and_tabled(run: Run) -> None:
     of_first = [array[4, first.j] for array in (kept.h, kept.delta_v, kept.scale, kept.delta_scale)]
     assert [first.h, first.delta_v, first.m, first.delta_m, first.dead] == [*of_first, True]
     assert [row.dead for row in rows] == [row.m == 0 for row in rows]
-    named = {a.text.removesuffix(" (dead)") for a in coordinates(run, 6, 4, 1).figure.layout.annotations}
+    named = {a.text.removesuffix(" ◇") for a in coordinates(run, 6, 4, 1).figure.layout.annotations}
     assert {str(row.j) for row in rows} <= named
     assert len(worst_table(kept, 4, 3)) == 3
 
