@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ctxviz import replaying
+from ctxviz.records import EPSILONS
 from ctxviz.replaying import SAME_WEIGHTS
 from ctxviz.run import Run
 
@@ -24,7 +25,9 @@ FLOAT16_MAX: Final = 65504.0
 NEAR_OVERFLOW: Final = FLOAT16_MAX / 2
 """|dm|, or |x| of a layer's output, above which float16 is close to its end."""
 DRIFT: Final = 1e-3
-"""Relative drift of a layer's output above which a failing replay has left the building pass."""
+DRIFT_EPSILONS: Final = 8.0
+"""Relative drift of a layer's output above which a failing replay has left the building pass: DRIFT, or so
+many of the dtype's epsilons where that is more."""
 
 CELL: Final = np.dtype(
     [
@@ -92,7 +95,11 @@ def _near_overflow(run: Run, n: int) -> Iterator[Cells]:
         if variant.dtype == "float16":
             peak = np.fmax(*(run.field(m, i)[:, :n] for m in ("scale_max_abs", "output_max_abs")))
             yield _hits(i, peak, NEAR_OVERFLOW)
-            yield _table(i, -1, np.flatnonzero(np.isnan(run.series("tvd", i)[:n])), np.nan, np.nan)
+            lost = np.flatnonzero(np.isnan(run.series("tvd", i)[:n]))
+            # An output that is no number was not recorded; the first such layer is where it overflowed.
+            missing = np.isnan(run.field("output_max_abs", i)[:, lost])
+            layer = np.where(missing.any(axis=0), missing.argmax(axis=0), -1)
+            yield _table(i, layer, lost, np.nan, np.nan)
 
 
 def _mismatch(run: Run, n: int) -> Iterator[Cells]:
@@ -125,15 +132,20 @@ def _replay_failures(run: Run, n: int) -> Iterator[Cells]:
             continue
         for i in range(len(run.variants)):
             tvd, shift = (run.replay(kind, metric, i)[:n] for metric in ("tvd", "shift"))
-            limit, far = replaying.limit(run, i)[:n], replaying.failed(run, i, kind)[:n]
+            limit, far = replaying.limit(run, i, kind)[:n], replaying.failed(run, i, kind)[:n]
             moved = replaying.measured(run, i, kind)[:n] & (shift != 0) & (kind == "same")
             steps = np.flatnonzero(far | moved)
             value = np.where(far, tvd, shift)[steps]
             # Where the token alone differs no number passed a limit.
             threshold = np.where(far, np.where(tvd > limit, limit, np.nan), 0.0)[steps]
-            drifted = run.field(f"drift_{kind}", i)[:, steps] > DRIFT
+            drifted = run.field(f"drift_{kind}", i)[:, steps] > drift_limit(run.variants[i].dtype)
             layer = np.where(drifted.any(axis=0), drifted.argmax(axis=0), -1)
             yield _table(i, layer, steps, value, threshold, replay=number)
+
+
+def drift_limit(dtype: str) -> float:
+    """The drift above which a layer has left the building pass, in a dtype."""
+    return max(DRIFT, DRIFT_EPSILONS * EPSILONS[dtype])
 
 
 def _dead(run: Run, n: int) -> Iterator[Cells]:

@@ -103,18 +103,21 @@ class Alarm:
     threshold: float | None = None
 
 
-def find(run: Run, kinds: Sequence[str] | None = None) -> list[Alarm]:
-    """Every alarm of the given kinds, or of all: in the order of KINDS, worst first within each.
+def find(run: Run, kinds: Sequence[str] | None = None, limit: int | None = None) -> list[Alarm]:
+    """Every alarm of the given kinds, or of all; with a ``limit`` the first so many.
 
+    They come in the order of KINDS, worst first within each.
     There is one for each variant, layer and token concerned; for each variant and token where the kind
     concerns no layer; for each kind of replay too; and one for each layer with dead coordinates.
 
     Raises:
         KeyError: an unknown kind.
     """
-    words = _Words(run)
-    found = [(kind, cells(run, kind)) for kind in _ordered(kinds)]
-    return [words.alarm(kind, cell) for kind, table in found for cell in table]
+    words, found = _Words(run), []
+    for kind in _ordered(kinds):
+        room = None if limit is None else limit - len(found)
+        found += [words.alarm(kind, cell) for cell in cells(run, kind)[:room]]
+    return found
 
 
 def count(run: Run, kinds: Sequence[str] | None = None) -> dict[str, int]:

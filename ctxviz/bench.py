@@ -66,15 +66,22 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class ReplayRow:
-    """One kind of replay beside a stock cached decode of as many rows; seconds are medians of one pass."""
+    """One kind of replay beside a stock cached decode; seconds are medians of one pass.
+
+    ``passes`` is how many a token takes (``ulp`` tries several seeds), ``stock_two_seconds`` a stock decode
+    of a batch of two.
+    """
 
     dtype: str
     kind: str
     stock_seconds: float
+    stock_two_seconds: float
     seconds: float
+    passes: int
 
     @property
     def ratio(self) -> float:
+        """One pass beside one stock decode."""
         return self.seconds / self.stock_seconds
 
 
@@ -122,8 +129,13 @@ def rows(model: LoadedModel, context: int, tokens: int, progress: Progress = sil
 def replays(
     model: LoadedModel, context: int, tokens: int, progress: Progress = silent
 ) -> Iterator[ReplayRow]:
-    """Every kind of replay of written stable patches, one pass each; a batch of two beside stock's of two."""
+    """Every kind of replay of written stable patches, alternating with stock decodes of one and of two rows.
+
+    Raises:
+        CtxvizError: the model ended its text too early.
+    """
     from ctxviz.engine import stream
+    from ctxviz.numerics.rounding import ULP_SEEDS
 
     prompt = passage(model, context)
     for dtype in DTYPES:
@@ -140,9 +152,12 @@ def replays(
             stock[2].append(two.step(step.token_id))
             for replay in step.variants[0].replays:
                 passes[replay.kind].append(replay.seconds)
+        if len(stock[1]) < settings.max_new_tokens:
+            raise _ended(len(stock[1]))
+        beside, beside_two = (statistics.median(stock[rows][WARM_UP:]) for rows in (1, 2))
         for kind, seconds in passes.items():
-            beside = statistics.median(stock[2 if kind == "batch" else 1][WARM_UP:])
-            yield ReplayRow(dtype, kind, beside, statistics.median(seconds[-tokens:]))
+            count = ULP_SEEDS if kind == "ulp" else 1
+            yield ReplayRow(dtype, kind, beside, beside_two, statistics.median(seconds[-tokens:]), count)
 
 
 def flatness(model: LoadedModel, context: int, progress: Progress = silent) -> tuple[Row, Row]:
@@ -212,6 +227,10 @@ def _row(
     )
 
 
+def _ended(tokens: int) -> CtxvizError:
+    return CtxvizError(f"The model ended its text after {tokens} tokens; choose another --context.")
+
+
 def _alternate(model: LoadedModel, prompt: str, settings: RunSettings) -> _Timings:
     """Steps of ctxviz and of stock decoding in turn, on the same tokens."""
     from ctxviz.engine import stream
@@ -232,9 +251,7 @@ def _alternate(model: LoadedModel, prompt: str, settings: RunSettings) -> _Timin
         else:
             references += seconds
     if len(timings[0]) < settings.max_new_tokens:
-        raise CtxvizError(
-            f"The model ended its text after {len(timings[0])} tokens; choose another --context."
-        )
+        raise _ended(len(timings[0]))
     return _Timings(*timings, references)
 
 

@@ -37,6 +37,9 @@ REPLAY_KINDS: Final = (*REPLAYS, HELD)
 BUDGET_DTYPES: Final = ("float64", "float32")
 """The dtypes an error budget compares with."""
 
+EPSILONS: Final = {"float64": 2.0**-52, "float32": 2.0**-23, "bfloat16": 2.0**-7, "float16": 2.0**-10}
+"""Distance from 1 to the next number of each dtype."""
+
 SOLVER_CASES: Final = ("unconstrained", "regular", "hard", "infeasible", "no input", "closed form")
 """Meaning of ``LayerStats.solver_case``: lambda = 0; Newton or bisection; the hard case; no solution on the
 sphere; the rule could not be applied since z or the hidden activation was zero; a rule without a solver."""
@@ -439,9 +442,9 @@ class Reference:
     eager_tvd: float | None = None
     """A full recompute with eager attention against one with sdpa attention, same dtype."""
     float32_tvd: float | None = None
-    """Baseline against a full recompute of the same history in float32."""
+    """Baseline against a full recompute of the same history in float32; None where that is its own dtype."""
     float64_tvd: float | None = None
     """The same in float64."""
     ulp_tvd: float | None = None
-    """A full recompute with the query's embedding moved by one unit in the last place against one without;
-    of several seeds the worst. What a replay of kind ``ulp`` does to the model *with* its context."""
+    """A full recompute with the kept tokens' embeddings moved by one unit in the last place against one
+    without; of several seeds the worst. The move of a replay of kind ``ulp``, but with the context there."""

@@ -6,6 +6,7 @@ Numpy and the run alone; sentences and figures are drawn from it elsewhere.
 from __future__ import annotations
 
 from typing import Final
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,8 @@ SAME_WEIGHTS: Final = ("same", "batch", "ulp")
 FAIL_OVER_BUILT: Final = 10.0
 """A replay fails above this many times the building pass's TVD, if it is also above the other two limits."""
 FAIL_OVER_FLOOR: Final = 10.0
-"""The same for the noise floor's TVD, the latest one measured in the variant's dtype."""
+"""The same for the noise floor's TVD, the latest one measured in the variant's dtype; for ``ulp`` also for
+what the same move costs the model with its context."""
 FAIL_LEAST_TVD: Final = 1e-3
 """No TVD up to this one is called a failure, however small the others are."""
 MOSTLY: Final = 0.5
@@ -33,13 +35,19 @@ def measured(run: Run, variant: int, kind: str) -> Flags:
     return np.isfinite(run.replay(kind, "match", variant))
 
 
-def limit(run: Run, variant: int) -> Values:
-    """The TVD above which a replay of each token fails, [steps]."""
+def limit(run: Run, variant: int, kind: str = "") -> Values:
+    """The TVD above which a replay of each token fails, [steps].
+
+    For ``ulp`` what the same move does to the model with its context counts as a floor too, where measured.
+    """
     built = run.series("tvd", variant)
     floor = _latest(run.reference("noise_floor_tvd", run.variants[variant].dtype)[: len(built)])
+    dtype, n = run.variants[variant].dtype, len(built)
+    moved = _latest(run.reference("ulp_tvd", dtype)[:n]) if kind == "ulp" else np.full(n, np.nan)
     limits = [
         FAIL_OVER_BUILT * built,
         FAIL_OVER_FLOOR * floor,
+        FAIL_OVER_FLOOR * moved,
         np.full(len(built), FAIL_LEAST_TVD),
     ]
     return np.fmax.reduce(limits)
@@ -50,8 +58,21 @@ def ties(run: Run, variant: int) -> Flags:
     dtype = run.variants[variant].dtype
     tie = run.series("tie", variant) == 1
     floor = _latest(run.reference("noise_floor_linf", dtype)[: len(tie)])
-    margins = np.array([run.baseline(k, dtype).margin for k in range(len(tie))], float)
-    return tie | (margins < floor)
+    return tie | (margins(run, dtype)[: len(tie)] < floor)
+
+
+_MARGINS: Final[WeakKeyDictionary[Run, dict[str, Values]]] = WeakKeyDictionary()
+
+
+def margins(run: Run, dtype: str) -> Values:
+    """The baseline's difference of its two largest logits, [steps]; each is read once and kept."""
+    known = _MARGINS.setdefault(run, {})
+    found, n = known.get(dtype, np.empty(0)), len(run)
+    if len(found) < n:
+        fresh = [run.baseline(k, dtype).margin for k in range(len(found), n)]
+        # A new array each time: another thread may be looking at the old one.
+        found = known[dtype] = np.concatenate([found, np.array(fresh, float)])
+    return found
 
 
 def differs(run: Run, variant: int, kind: str) -> Flags:
@@ -62,13 +83,15 @@ def differs(run: Run, variant: int, kind: str) -> Flags:
 def failed(run: Run, variant: int, kind: str) -> Flags:
     """Where a replay does not give what the building pass gave, [steps]; False where not measured.
 
-    It fails where its TVD is above :func:`limit` or not finite, or where its token differs from the
-    baseline's and is no tie.
+    It fails where its TVD is above :func:`limit` or not finite although the building pass's was, or where its
+    token differs from the baseline's although the building pass's did not, and is no tie.
     """
     tvd = run.replay(kind, "tvd", variant)
     n = len(tvd)
-    far = ~(tvd <= limit(run, variant)[:n])
-    wrong = differs(run, variant, kind)[:n] & ~ties(run, variant)[:n]
+    built = run.series("tvd", variant)[:n]
+    far = ~(tvd <= limit(run, variant, kind)[:n]) & np.isfinite(built)
+    matched = run.series("match", variant)[:n] == 1
+    wrong = differs(run, variant, kind)[:n] & matched & ~ties(run, variant)[:n]
     return measured(run, variant, kind)[:n] & (far | wrong)
 
 

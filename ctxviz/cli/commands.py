@@ -187,7 +187,13 @@ def run(
 ) -> int:
     """Let a model write, and measure how well weight patches stand in for its context."""
     from ctxviz.cli.drive import Job, run_job
-    from ctxviz.cli.inputs import check_alarms, check_run_file, make_patch_folder, read_prompt
+    from ctxviz.cli.inputs import (
+        check_alarms,
+        check_replays,
+        check_run_file,
+        make_patch_folder,
+        read_prompt,
+    )
     from ctxviz.models.sources import resolve
 
     settings = RunSettings(
@@ -203,7 +209,8 @@ def run(
         hold=hold,
         budget=budget,
     )
-    check_alarms(fail_on or [])
+    check_replays(settings)
+    check_alarms(fail_on or [], settings)
     if hold is not None and hold >= max_new_tokens:
         raise SettingsError(
             f"Token {hold} cannot be held in a run of {max_new_tokens}; choose an earlier one."

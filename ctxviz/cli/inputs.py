@@ -10,6 +10,8 @@ from typing import Final
 
 from ctxviz.alarms import KINDS
 from ctxviz.errors import PromptError, SettingsError
+from ctxviz.records import RunSettings
+from ctxviz.replaying import SAME_WEIGHTS
 
 PROMPT_LIMIT: Final = 2**20
 """Bytes of a prompt file; far beyond any model's window, far below what hurts."""
@@ -69,15 +71,35 @@ def _read_file(name: str) -> str:
     return text.removesuffix("\n").removesuffix("\r")
 
 
-def check_alarms(names: Sequence[str]) -> None:
-    """See that there are alarms of these names.
+def check_alarms(names: Sequence[str], settings: RunSettings) -> None:
+    """See that there are alarms of these names, and that each could fire in a run of these settings.
 
     Raises:
-        SettingsError: there is one that is not.
+        SettingsError: one is unknown, or nothing that it looks at would be measured.
     """
+    written = "written" in settings.arithmetics
+    replayed = written and any(kind in settings.replays for kind in SAME_WEIGHTS)
+    never = {
+        "replay-failure": (replayed, "add --replay batch and written patches"),
+        "near-overflow": ("float16" in settings.dtypes, "add --dtype float16"),
+        "swallowed": (written, "add --arithmetic written"),
+    }
     for name in names:
         if name not in KINDS:
             raise SettingsError(f"Unknown alarm {name[:40]!r}; choose from {', '.join(KINDS)}.")
+        possible, remedy = never.get(name, (True, ""))
+        if not possible:
+            raise SettingsError(f"The alarm {name} could never fire in this run; {remedy}, or leave it out.")
+
+
+def check_replays(settings: RunSettings) -> None:
+    """See that what is to be replayed will be written.
+
+    Raises:
+        SettingsError: replays or a held patch are asked for, and no variant is written.
+    """
+    if settings.replay_kinds and "written" not in settings.arithmetics:
+        raise SettingsError("Only written patches can be replayed or held; add --arithmetic written.")
 
 
 def check_run_file(target: Path) -> None:

@@ -57,7 +57,7 @@ def _summary(run: Run, variant: int) -> dict[str, str]:
         "unpatched TVD, median": _figure(_median(run.reference("unpatched_tvd", chosen.dtype))),
         "noise floor TVD, largest": _figure(_largest(run.reference("noise_floor_tvd", chosen.dtype))),
         **{
-            f"replayed, {REPLAY_WORDS[kind]}: TVD worst": _figure(_largest(run.replay(kind, "tvd", variant)))
+            f"replayed, {REPLAY_WORDS[kind]}: TVD worst": _worst_replay(run, kind, variant)
             for kind in run.replayed
         },
         "largest logit gap": _figure(_largest(gap)),
@@ -67,6 +67,13 @@ def _summary(run: Run, variant: int) -> dict[str, str]:
         "uncontrolled, at most": _count(run, "uncontrolled", variant),
         "seconds, median": _figure(_median(run.series("seconds", variant))),
     }
+
+
+def _worst_replay(run: Run, kind: str, variant: int) -> str:
+    """The largest TVD, and at how many tokens there was none since the logits were no numbers."""
+    tvd = run.replay(kind, "tvd", variant)
+    lost = int((np.isfinite(run.replay(kind, "match", variant)) & ~np.isfinite(tvd)).sum())
+    return _figure(_largest(tvd)) + (f", {lost} without numbers" if lost else "")
 
 
 def _smallest_h(run: Run, variant: int) -> str:

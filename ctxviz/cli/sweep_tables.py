@@ -11,7 +11,7 @@ from rich.table import Table
 from ctxviz.cli.terminal import cell as table_cell
 from ctxviz.records import REPLAY_KINDS
 from ctxviz.sweep.cells import Cell
-from ctxviz.sweep.summary import Row, replay_columns
+from ctxviz.sweep.summary import Row, replay_columns, replay_lost
 
 KINDS: Final = 2
 """Kinds of replay side by side, so that a table fits 80 columns."""
@@ -70,9 +70,16 @@ def _replayed(rows: Sequence[Row], kinds: Sequence[str]) -> Table:
     for kind in kinds:
         table.add_column(kind, justify="right", no_wrap=True)
     for row in rows:
-        pairs = ([_figure(row[name]) for name in replay_columns(kind)[:2]] for kind in kinds)
-        table.add_row(*_identity(row), *(" / ".join(pair) for pair in pairs))
+        table.add_row(*_identity(row), *(_pair(row, kind) for kind in kinds))
     return table
+
+
+def _pair(row: Row, kind: str) -> str:
+    """Median and worst TVD of a replay, and at how many tokens its logits were no numbers."""
+    median, worst, measured = replay_columns(kind)
+    lost = row[replay_lost(kind)]
+    said = f"{_figure(row[median])} / {_figure(row[worst])}"
+    return f"{said} ({lost} lost)" if row[measured] and lost else said
 
 
 def _table(title: str) -> Table:

@@ -32,16 +32,24 @@ class Rebuilt:
     patches: tuple[LayerPatch, ...]
     stored_scales: dict[str, Doubles]
     """w [d] as the model stores it, by name of parameter, of every layer."""
+    reference: str
+    """What stock transformers loads the model by: a Hub id, or its folder on this machine."""
 
 
 def check_model(model: LoadedModel, run: Run) -> None:
-    """See that ``model`` is the one that made ``run``.
+    """See that ``model`` is the one that made ``run``, as far as its records tell.
+
+    A plain folder has neither hash nor revision: only its name and its shape are compared.
 
     Raises:
-        SettingsError: its weights are others, or its tokenizer reads the prompt otherwise.
+        SettingsError: its weights are others, its tokenizer reads the prompt otherwise, or the run has tokens
+            that it lacks.
     """
     ours, theirs = model.identity, run.model
-    same = ours.sha256 == theirs.sha256 if ours.sha256 and theirs.sha256 else ours.key == theirs.key
+    hashed = ours.sha256 and theirs.sha256
+    same = ours.sha256 == theirs.sha256 if hashed else ours.key == theirs.key
+    shape = ("revision", "architecture", "n_layers", "width", "vocabulary")
+    same = same and all(getattr(ours, name) == getattr(theirs, name) for name in shape)
     if not same:
         raise SettingsError(
             f"The run was made with {theirs.name[:80]}, and {ours.name[:80]} has other weights; "
@@ -52,6 +60,10 @@ def check_model(model: LoadedModel, run: Run) -> None:
         raise SettingsError(
             "The model's tokenizer reads the run's prompt as other tokens than those recorded; "
             "choose the model that made the run."
+        )
+    if any(run.token(k)[3] >= model.vocabulary for k in range(len(run))):
+        raise SettingsError(
+            "The run holds tokens that the model's vocabulary lacks; choose the model that made the run."
         )
 
 
@@ -88,4 +100,14 @@ def rebuild(model: LoadedModel, run: Run, step: int, variant: Variant) -> Iterat
     )
     assert built.patches is not None
     scales = {part.scale_name: part.stored_scale for part in anatomy.layers}
-    yield Rebuilt(variant, step, len(ids) - 1, tuple(ids), kept_ids, positions, built.patches, scales)
+    yield Rebuilt(
+        variant,
+        step,
+        len(ids) - 1,
+        tuple(ids),
+        kept_ids,
+        positions,
+        built.patches,
+        scales,
+        model.stock_reference,
+    )

@@ -17,7 +17,7 @@ from ctxviz.engine.anatomy import Anatomy, listening
 from ctxviz.engine.patched_pass import kept_inputs
 from ctxviz.numerics import distances
 from ctxviz.numerics.distances import Distribution
-from ctxviz.numerics.rounding import ULP_SEEDS, moved_by_ulps
+from ctxviz.numerics.rounding import moved_by_ulps, ulp_seeds
 from ctxviz.records import Reference
 
 BATCH: Final = 8
@@ -33,35 +33,38 @@ def floor_is_due(step: int) -> bool:
 class Recompute:
     """The history of one step run in full, without a cache, in other legitimate ways; each only once."""
 
-    def __init__(self, ids: Sequence[int]) -> None:
+    def __init__(self, ids: Sequence[int], kept: Sequence[int]) -> None:
         # A copy: a stream's own list goes on growing.
-        self._ids = list(ids)
+        self._ids, self._kept = list(ids), list(kept)
         self._known: dict[tuple[int, str, int | None], Distribution] = {}
 
     @torch.inference_mode()
     def logits(self, anatomy: Anatomy, attention: str = "sdpa", seed: int | None = None) -> Distribution:
         """The last token's logits in the anatomy's dtype with an attention implementation of transformers.
 
-        With a ``seed`` the query's embedding is moved by one unit in the last place at random coordinates.
+        With a ``seed`` the embeddings of the kept tokens are moved by one unit in the last place at random
+        coordinates: the very move that a replay of that seed makes.
         """
         key = (id(anatomy), attention, seed)
         if key not in self._known:
             device = next(anatomy.model.parameters()).device
             tokens = torch.tensor([self._ids], device=device)
             model: Any = anatomy.model
-            hooks = [] if seed is None else [(model.get_input_embeddings(), _query_moved(seed))]
+            hooks = [] if seed is None else [(model.get_input_embeddings(), _kept_moved(seed, self._kept))]
             with anatomy.lock, _attending(model, attention), listening(hooks):
                 output = model(input_ids=tokens, use_cache=False, logits_to_keep=1)
             self._known[key] = Distribution(output.logits[0, -1])
         return self._known[key]
 
 
-def _query_moved(seed: int) -> Any:
-    """A hook on the embedding that moves the last token's vector."""
+def _kept_moved(seed: int, kept: list[int]) -> Any:
+    """A hook on the embedding that moves the vectors at the kept positions."""
     generator = torch.Generator().manual_seed(seed)
 
     def move(_: Any, __: Any, output: torch.Tensor) -> torch.Tensor:
-        return torch.cat([output[:, :-1], moved_by_ulps(output[:, -1:], generator)], dim=1)
+        moved = output.clone()
+        moved[:, kept] = moved_by_ulps(output[:, kept], generator)
+        return moved
 
     return move
 
@@ -91,17 +94,19 @@ def error_budget(
 ) -> Reference:
     """The noise floor, and with ``wider`` models (BUDGET_DTYPES) what else is there without any patch.
 
-    Eager attention is compared with sdpa, and a query moved by one unit in the last place with one that is
-    not, all without a cache; float32 and float64 with the baseline itself.
+    Eager attention is compared with sdpa, and kept tokens moved by one unit in the last place with unmoved
+    ones, all without a cache; float32 and float64 with the baseline itself, unless it is in that dtype.
     """
     if tokens > LONGEST_RECOMPUTE:
         return Reference(step, dtype)
     plain = recompute.logits(anatomy)
     gap = distances.compare(baseline, plain)
-    more = {f"{name}_tvd": distances.compare(baseline, recompute.logits(a)).tvd for name, a in wider.items()}
+    # In its own dtype this would be the noise floor under another name.
+    others = {name: a for name, a in wider.items() if name != dtype}
+    more = {f"{name}_tvd": distances.compare(baseline, recompute.logits(a)).tvd for name, a in others.items()}
     if wider:
         more["eager_tvd"] = distances.compare(plain, recompute.logits(anatomy, "eager")).tvd
-        moved = [distances.compare(plain, recompute.logits(anatomy, seed=s)).tvd for s in range(ULP_SEEDS)]
+        moved = [distances.compare(plain, recompute.logits(anatomy, seed=s)).tvd for s in ulp_seeds(step)]
         more["ulp_tvd"] = None if None in moved else max(filter(None, moved), default=0.0)
     return Reference(step, dtype, noise_floor_tvd=gap.tvd, noise_floor_linf=gap.linf, **more)
 

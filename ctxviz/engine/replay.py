@@ -19,7 +19,7 @@ from ctxviz.engine.patched_pass import PatchedState, kept_inputs
 from ctxviz.engine.twin import Twin
 from ctxviz.numerics import distances
 from ctxviz.numerics.distances import Distribution
-from ctxviz.numerics.rounding import ULP_SEEDS, moved_by_ulps, round_through
+from ctxviz.numerics.rounding import moved_by_ulps, round_through, ulp_seeds
 from ctxviz.records import HELD, REPLAYS, LayerStats, Replay, RunSettings, Variant
 
 ROUNDED_THROUGH: Final = {
@@ -73,7 +73,7 @@ class Replayer:
             passes = self._passes(kind, step, *inputs)
             gaps = [_replay(kind, one, Distribution(built.logits), baseline) for one in passes]
             worst = max(range(len(gaps)), key=lambda k: _severity(gaps[k]))
-            found.append(gaps[worst])
+            found.append(_of_all(gaps, gaps[worst]))
             drifts[f"drift_{kind}"] = _drift(passes[worst].layer_out, built.layer_out)
         if variant in self._held:
             one = self._run(self._held[variant], *inputs)
@@ -85,8 +85,7 @@ class Replayer:
         if kind == "batch":
             return [self._run(written, 2 * ids, 2 * positions)]
         if kind == "ulp":
-            seeds = range(step * ULP_SEEDS, (step + 1) * ULP_SEEDS)
-            return [self._run(written, ids, positions, seed) for seed in seeds]
+            return [self._run(written, ids, positions, seed) for seed in ulp_seeds(step)]
         if kind == "rounded":
             started = time.perf_counter()
             for tensor in written.values():
@@ -119,7 +118,8 @@ class Replayer:
                 output = model(**kept_inputs(ids, positions, device))
         finally:
             self._twin.hold({})
-        return _Pass(output.logits[0, -1], layer_out, time.perf_counter() - started)
+        # A copy of the row: the whole would be kept for as long as the pass is.
+        return _Pass(output.logits[0, -1].clone(), layer_out, time.perf_counter() - started)
 
 
 def written_bytes(anatomy: Anatomy) -> int:
@@ -133,6 +133,13 @@ def _replay(kind: str, one: _Pass, built: Distribution, baseline: Distribution) 
     gap = distances.compare(baseline, replayed)
     shift = gap.linf if built is baseline else distances.largest_difference(built, replayed)
     return Replay(kind, gap.match, _or_nan(gap.tvd), _or_nan(shift), one.seconds)
+
+
+def _of_all(gaps: list[Replay], worst: Replay) -> Replay:
+    """The worst of several seeds; the token counts as the same where it is for all, shifts by the largest."""
+    shifts = [gap.shift for gap in gaps]
+    shift = float("nan") if any(map(np.isnan, shifts)) else max(shifts)
+    return replace(worst, match=all(gap.match for gap in gaps), shift=shift)
 
 
 def _severity(found: Replay) -> tuple[float, float]:

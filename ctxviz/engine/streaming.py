@@ -70,12 +70,12 @@ class Stream:
         self._follow = follow
         self._anatomies = {dtype: self._anatomy(dtype) for dtype in settings.ordered_dtypes}
         self._wider = {dtype: self._anatomy(dtype) for dtype in BUDGET_DTYPES} if settings.budget else {}
-        self._replayers = self._make_replayers()
         self._passes = {dtype: ContextPass(anatomy) for dtype, anatomy in self._anatomies.items()}
         self._unpatched = Unpatched(self._anatomies)
         self._scratch = Scratch()
         self._floors: dict[str, float | None] = dict.fromkeys(self._anatomies)
         self._ids = list(self.context.token_ids)
+        self._replayers = self._make_replayers()
         self._ready: deque[Reference] = deque()
         self._index = 0
         self._baselines: dict[str, Distribution] = {}
@@ -97,6 +97,9 @@ class Stream:
             return {}
         held = 0 if self._settings.hold is None else len(written)
         need = sum(written_bytes(a) for a in self._anatomies.values()) * (1 + held / len(self._anatomies))
+        kept = len(self._settings.fold.kept(len(self._ids) + self._settings.max_new_tokens))
+        # Logits of two rows of kept tokens, eight bytes at most each.
+        need += 2 * kept * self._model.vocabulary * 8
         free = memory.free_bytes(str(self._model.device))
         if need > free:
             raise MemoryRefusedError(
@@ -151,7 +154,7 @@ class Stream:
     def _measure_floor(self, step: int, dtype: str, history: list[int]) -> None:
         started = time.perf_counter()
         if self._recompute is None or self._recompute[0] != step:
-            self._recompute = (step, Recompute(history))
+            self._recompute = (step, Recompute(history, self._settings.fold.kept(len(history))))
         floor = error_budget(
             self._anatomies[dtype],
             self._wider,

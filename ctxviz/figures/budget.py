@@ -25,6 +25,10 @@ NARROWEST: Final = 0.16
 ROOM_FOR_MARKS: Final = 0.9
 """Decades above the data for ✗ and ≈."""
 TICK_CHARACTERS: Final = 11
+_NOTHING: Final = (
+    "Nothing finite was measured at any token, so there is nothing to draw; where float16 overflows, bfloat16"
+    " does not."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +64,14 @@ def budget(run: Run, variant: int, theme: Theme = LIGHT) -> FigureCard:
         return FigureCard(note(figure, theme, "no token yet"), title, "No token yet.", "No token yet.", {})
     every = _columns(run, variant, n)
     drawn = {key: values for key, values in every.items() if np.isfinite(values).any()}
-    axis = LogAxis.around(list(drawn.values()), ROOM_FOR_MARKS)
     texts = new_texts(run, n)
+    table: Table = {"step": list(range(n)), "token": list(texts)}
+    table |= {key: column(values) for key, values in every.items()}
+    table |= {m: [bool(v) for v in run.series(m, variant)[:n].tolist()] for m in ("match", "tie")}
+    if not drawn:
+        figure = note(figure, theme, "nothing finite was measured")
+        return FigureCard(figure, title, _NOTHING, f"{title}: {_NOTHING}", table)
+    axis = LogAxis.around(list(drawn.values()), ROOM_FOR_MARKS)
     _draw(figure, drawn, axis, texts, theme)
     axis.apply(figure, theme, boxed=True)
     zeros = np.concatenate([np.flatnonzero(v == 0) for v in drawn.values()])
@@ -88,9 +98,6 @@ def budget(run: Run, variant: int, theme: Theme = LIGHT) -> FigureCard:
             exact_zeros(list(drawn.values())),
         ]
     )
-    table: Table = {"step": list(range(n)), "token": list(texts)}
-    table |= {key: column(values) for key, values in every.items()}
-    table |= {m: [bool(v) for v in run.series(m, variant)[:n].tolist()] for m in ("match", "tie")}
     return FigureCard(figure, title, caption, _alt(title, drawn, texts), table)
 
 

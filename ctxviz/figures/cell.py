@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 import plotly.graph_objects as go
@@ -13,11 +12,8 @@ from ctxviz.figures.card import FigureCard, Table, column, join, note
 from ctxviz.figures.frame import Floats
 from ctxviz.figures.palette import Theme, label
 from ctxviz.figures.text import counted, quoted, sci
-from ctxviz.records import Flags, Variant
+from ctxviz.records import EPSILONS, Flags, Variant
 from ctxviz.run import Run
-
-EPSILON: Final = {"float64": 2.0**-52, "float32": 2.0**-23, "bfloat16": 2.0**-7, "float16": 2.0**-10}
-"""Distance from 1 to the next larger number of a dtype."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,7 +95,7 @@ def where(run: Run, step: int, layer: int, variant: int) -> str:
 
 def epsilon_sentence(cell: Cell, drawn: bool) -> str:
     """How the denominators lie to the epsilon of the cell's dtype; ``drawn`` if the figure has its line."""
-    epsilon = EPSILON[cell.variant.dtype]
+    epsilon = EPSILONS[cell.variant.dtype]
     name = f"the epsilon of {cell.variant.dtype}, {sci(epsilon)}"
     size = np.abs(cell.h[np.isfinite(cell.h)])
     below = int((size < epsilon).sum())

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from ctxviz.figures.card import FigureCard, blank, join
 from ctxviz.figures.cell import (
-    EPSILON,
     Cell,
     Missing,
     dead_sentence,
@@ -25,7 +24,7 @@ from ctxviz.figures.frame import LABEL_WIDTH, NAMES_AT, Floats, Frame, decades, 
 from ctxviz.figures.palette import LIGHT, Theme, variant_style
 from ctxviz.figures.scatter import Look, add_flags, add_points, dead_look, log_axes, name_points
 from ctxviz.figures.text import counted, power_of_ten, sci
-from ctxviz.records import LayerVectors
+from ctxviz.records import EPSILONS, LayerVectors
 from ctxviz.run import Run
 
 HEIGHT: Final = 420
@@ -98,7 +97,7 @@ def coordinates(run: Run, step: int, layer: int, variant: int, theme: Theme = LI
 
 def _add_epsilon(figure: go.Figure, frame: Frame, cell: Cell, theme: Theme) -> bool:
     """A vertical line at the epsilon of the dtype; False where it lies outside what is drawn."""
-    epsilon = EPSILON[cell.variant.dtype]
+    epsilon = EPSILONS[cell.variant.dtype]
     at = float(np.log10(epsilon))
     left = frame.zero_h if (cell.h == 0).any() else frame.x[0]
     if not left < at < frame.x[1]:
@@ -117,7 +116,7 @@ def _add_epsilon(figure: go.Figure, frame: Frame, cell: Cell, theme: Theme) -> b
 def _along_epsilon(frame: Frame, cell: Cell) -> Floats:
     """Places along the epsilon's line, close enough together that no label fits between."""
     up = np.linspace(0, 1, 40)
-    x = np.full(len(up), EPSILON[cell.variant.dtype])
+    x = np.full(len(up), EPSILONS[cell.variant.dtype])
     across = frame.share(x, np.ones(len(up)))[:, 0]
     return np.stack([across, up], axis=1)
 

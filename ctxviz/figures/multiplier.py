@@ -8,12 +8,12 @@ import numpy as np
 import plotly.graph_objects as go
 
 from ctxviz.figures.card import FigureCard, blank, join
-from ctxviz.figures.cell import EPSILON, Cell, Missing, edge_sentences, find, where
+from ctxviz.figures.cell import Cell, Missing, edge_sentences, find, where
 from ctxviz.figures.frame import Floats, Frame
 from ctxviz.figures.palette import LIGHT, Theme, variant_style
 from ctxviz.figures.scatter import Look, add_line, add_points, farthest, log_axes, name_points
 from ctxviz.figures.text import counted, sci
-from ctxviz.records import SOLVER_CASES, Flags
+from ctxviz.records import EPSILONS, SOLVER_CASES, Flags
 from ctxviz.run import Run
 
 HEIGHT: Final = 420
@@ -96,7 +96,7 @@ def _free(cell: Cell) -> Flags:
     """Coordinates above the floor; all of them where the rule has none."""
     if cell.variant.floor is None:
         return np.ones(len(cell), bool)
-    slack = max(ON_FLOOR, EPSILON[cell.variant.dtype])
+    slack = max(ON_FLOOR, EPSILONS[cell.variant.dtype])
     return np.abs(cell.h) > cell.variant.floor * (1 + slack)
 
 

@@ -56,9 +56,14 @@ def meaning(run: Run, variant: int) -> str:
     if answer is None or kind is None:
         return "The weights were not run again, so whether they carry the context is not known."
     where = measured(run, variant, kind)
-    built = _largest(run.series("tvd", variant)[: len(where)][where])
-    replayed = _largest(run.replay(kind, "tvd", variant)[: len(where)][where])
-    phrase = KIND_WORDS[kind].phrase
+    building = run.series("tvd", variant)[: len(where)][where]
+    again = run.replay(kind, "tvd", variant)[: len(where)][where]
+    if not np.isfinite(building).any():
+        return (
+            "The logits were no numbers already while the patch was built, so whether the weights carry the"
+            " context cannot be told."
+        )
+    built, replayed, phrase = _largest(building), _largest(again), KIND_WORDS[kind].phrase
     if answer == "yes":
         return (
             f"The weights carry the context: even run {phrase}, they stay within TVD {replayed} of the model"
@@ -68,12 +73,17 @@ def meaning(run: Run, variant: int) -> str:
         failures = int(failed(run, variant, kind)[: len(where)].sum())
         return (
             f"The weights mostly carry the context: run {phrase}, they give another distribution at"
-            f" {failures} of {counted(int(where.sum()), 'token')} (TVD up to {replayed}), though the patch"
+            f" {failures} of {counted(int(where.sum()), 'token')} ({_up_to(again)}), though the patch"
             f" was built to {built}."
         )
+    if not np.isfinite(again).any():
+        return (
+            f"The weights do not carry the context: run {phrase}, they give logits that are no numbers,"
+            f" though the patch was built to {built}."
+        )
     return (
-        f"The weights do not carry the context: run {phrase}, they give another distribution (TVD up to"
-        f" {replayed}), though the patch was built to {built}."
+        f"The weights do not carry the context: run {phrase}, they give another distribution"
+        f" ({_up_to(again)}), though the patch was built to {built}."
     )
 
 
@@ -84,16 +94,19 @@ def control_sentence(run: Run, variant: int) -> str:
     if not finite.size:
         return ""
     return (
-        "The model with its context, its query moved by one unit in the last place as well, changes by TVD"
+        "The model with its context, its kept tokens moved in the same way, changes by TVD"
         f" {_largest(finite)} at most ({counted(len(finite), 'token')} measured)."
     )
 
 
 def replays_sentence(run: Run) -> str:
-    """Whose weights carry the context, in one sentence for all variants; empty where nothing was replayed."""
+    """Whose weights carry the context, in one sentence for all variants; empty where nothing was replayed.
+
+    Variants whose logits were no numbers while they were built are left out: nothing can be told of them.
+    """
     groups: dict[str, list[int]] = {}
     for i in range(len(run.variants)):
-        answer = carried(run, i)
+        answer = carried(run, i) if np.isfinite(run.series("tvd", i)).any() else None
         if answer is not None:
             groups.setdefault(answer, []).append(i)
     parts = []
@@ -110,8 +123,21 @@ def _names(run: Run, variants: list[int]) -> str:
 
 def _reach(run: Run, variants: list[int]) -> str:
     """The largest TVD of the variants' replays, in brackets."""
-    tables = [run.replay(kind, "tvd", i) for i in variants for kind in SAME_WEIGHTS]
-    return f" (TVD up to {_largest(np.concatenate(tables))})"
+    done = []
+    for i in variants:
+        for kind in SAME_WEIGHTS:
+            where = measured(run, i, kind)
+            done.append(run.replay(kind, "tvd", i)[: len(where)][where])
+    return f" ({_up_to(np.concatenate(done), 'replay')})"
+
+
+def _up_to(values: Values, noun: str = "token") -> str:
+    """The largest of the TVDs that were measured, and how many ``noun`` gave no distribution."""
+    lost = int((~np.isfinite(values)).sum())
+    if lost == len(values):
+        return "logits that are no numbers"
+    more = f", and {counted(lost, noun)} gave logits that are no numbers" if lost else ""
+    return f"TVD up to {_largest(values)}{more}"
 
 
 def _largest(values: Values) -> str:

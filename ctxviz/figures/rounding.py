@@ -7,11 +7,12 @@ from typing import Final
 import numpy as np
 
 from ctxviz.figures.card import FigureCard, blank, join
-from ctxviz.figures.cell import EPSILON, Cell, Missing, dead_sentence, edge_sentences, find, where
+from ctxviz.figures.cell import Cell, Missing, dead_sentence, edge_sentences, find, where
 from ctxviz.figures.frame import Floats, Frame
 from ctxviz.figures.palette import LIGHT, Theme, variant_style
 from ctxviz.figures.scatter import Look, add_flags, add_line, add_points, dead_look, log_axes, name_points
 from ctxviz.figures.text import counted, sci
+from ctxviz.records import EPSILONS
 from ctxviz.run import Run
 
 HEIGHT: Final = 420
@@ -75,7 +76,7 @@ def rounding(run: Run, step: int, layer: int, variant: int, theme: Theme = LIGHT
     x, cost = np.abs(cell.w + cell.delta_m), np.abs(error * cell.h)
     frame = Frame.around(x, cost)
     at = frame.place(x, cost)
-    half = float(np.log10(EPSILON[cell.variant.dtype] / 2))
+    half = float(np.log10(EPSILONS[cell.variant.dtype] / 2))
     add_line(figure, frame, at, "½ε·|w + Δm|", theme, half)
     hover = {"w": cell.w, "Δm": cell.delta_m, "error": error, "h": cell.h, "error · h": error * cell.h}
     live = Look("live", variant_style(cell.variant, variant).color)

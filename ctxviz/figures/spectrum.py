@@ -8,11 +8,12 @@ import numpy as np
 import plotly.graph_objects as go
 
 from ctxviz.figures.card import FigureCard, blank, join, tick_step
-from ctxviz.figures.cell import EPSILON, Cell, Missing, dead_sentence, epsilon_sentence, extent, find, where
+from ctxviz.figures.cell import Cell, Missing, dead_sentence, epsilon_sentence, extent, find, where
 from ctxviz.figures.frame import LABEL_GAP, Floats, decades
 from ctxviz.figures.palette import LIGHT, Theme, variant_style
 from ctxviz.figures.scatter import Look, add_flags, add_points, dead_look
 from ctxviz.figures.text import counted, sci
+from ctxviz.records import EPSILONS
 from ctxviz.run import Run
 
 HEIGHT: Final = 380
@@ -94,7 +95,7 @@ def _add_lines(
     """The reference lines that lie ``within`` these decades; returns the symbols of those drawn."""
     lines = [
         ("small", small, f"counted as small, {sci(small)}", "2px,3px", "top"),
-        ("ε", EPSILON[cell.variant.dtype], f"ε {cell.variant.dtype}", "4px,4px", "bottom"),
+        ("ε", EPSILONS[cell.variant.dtype], f"ε {cell.variant.dtype}", "4px,4px", "bottom"),
     ]
     if floor is not None:
         lines.append(("τ", floor, f"floor τ = {floor:g}", "solid", "top"))

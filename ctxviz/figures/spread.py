@@ -18,53 +18,60 @@ from ctxviz.records import Variant
 from ctxviz.run import Run
 
 Named = Sequence[tuple[str, Run]]
+"""Runs under the name of their prompt: runs of one name are of one prompt, and their tokens are pooled."""
 QUARTILES: Final = ("min", "q1", "median", "q3", "max")
 NAME_CHARACTERS: Final = 18
 GROUP_WIDTH: Final = 0.8
 """Share of a prompt's place that its boxes take."""
 
 
-def tvd_boxes(runs: Named, theme: Theme = LIGHT) -> FigureCard:
-    """A box of TVD over tokens per prompt and variant, whiskers to the extremes, on a logarithmic axis."""
+def tvd_boxes(runs: Named, theme: Theme = LIGHT, floor: float | None = None) -> FigureCard:
+    """A box of TVD over tokens per prompt and variant, whiskers to the extremes, on a logarithmic axis.
+
+    With a ``floor`` the floored variants of other floors are left out.
+    """
     title = "Spread of the total-variation distance"
     lead = (
         "One box per prompt and variant: the middle half of its tokens, the line at the median, whiskers"
         " to the smallest and largest."
     )
     figure = blank(theme, height=420, x_title="prompt", y_title="TVD")
-    samples = {key: values for key, values in _samples(runs).items() if np.isfinite(values).any()}
+    names, variants, every = _names(runs), _variants(runs, floor), _samples(runs, floor)
+    samples = {key: values for key, values in every.items() if np.isfinite(values).any()}
     if not samples:
         reason = "There is no token to compare; choose runs with at least one token."
         return FigureCard(note(figure, theme, "no token yet"), title, lead, reason, {})
     axis = LogAxis.around(list(samples.values()))
-    variants = _variants(runs)
     width = GROUP_WIDTH / len(variants)
     for i, variant in enumerate(variants):
         mine = {p: values for (p, v), values in samples.items() if v == variant}
         offset = (i - (len(variants) - 1) / 2) * width
         figure.add_trace(_box(variant, i, variants, mine, offset, width, axis))
     axis.apply(figure, theme)
-    _name_prompts(figure, [name for name, _ in runs])
+    _name_prompts(figure, names)
     below_plot(figure, -0.2)
-    every = list(_samples(runs).values())
-    caption = join([lead, _zeros(every), missing(every)])
+    columns = list(every.values())
+    caption = join([lead, _zeros(columns), missing(columns)])
     alt = join(
         [
-            f"{title} of {counted(len(runs), 'prompt')} and {counted(len(variants), 'variant')}.",
-            *_alt(samples, runs, variants),
+            f"{title} of {counted(len(names), 'prompt')} and {counted(len(variants), 'variant')}.",
+            *_alt(samples, names, variants),
         ]
     )
-    return FigureCard(figure, title, caption, alt, _box_table(samples, runs, variants))
+    return FigureCard(figure, title, caption, alt, _box_table(samples, names, variants))
 
 
-def match_rates(runs: Named, theme: Theme = LIGHT) -> FigureCard:
-    """Share of tokens that are the baseline's, per variant over all prompts, with Wilson's 95 % interval."""
+def match_rates(runs: Named, theme: Theme = LIGHT, floor: float | None = None) -> FigureCard:
+    """Share of tokens that are the baseline's, per variant over all prompts, with Wilson's 95 % interval.
+
+    With a ``floor`` the floored variants of other floors are left out.
+    """
     title = "How often the token is the same"
     lead = (
         "Share of tokens that are the baseline's, over all prompts; the bar is Wilson's 95 % interval, as if"
         " tokens were independent."
     )
-    variants = _variants(runs)
+    variants = _variants(runs, floor)
     counts = {variant: _counts(runs, variant) for variant in variants}
     counts = {variant: found for variant, found in counts.items() if found[2]}
     figure = blank(theme, height=150 + 44 * max(len(counts), 3), x_title="share of tokens, %", y_title="")
@@ -88,22 +95,35 @@ def match_rates(runs: Named, theme: Theme = LIGHT) -> FigureCard:
         f"{name}: {same} of {n}" + (f" and {counted(tie, 'tie')}" if tie else "")
         for name, (same, tie, n) in zip(names, counts.values(), strict=True)
     ]
-    alt = f"{title} over {counted(len(runs), 'prompt')}. {'; '.join(sentences)}."
+    alt = f"{title} over {counted(len(_names(runs)), 'prompt')}. {'; '.join(sentences)}."
     return FigureCard(figure, title, join([lead, tied]), alt, _rate_table(names, counts))
 
 
-def _variants(runs: Named) -> list[Variant]:
-    """Every variant of every run, in the order of first appearance."""
-    return list(dict.fromkeys(variant for _, run in runs for variant in run.variants))
+def _names(runs: Named) -> list[str]:
+    """The prompts, in the order of first appearance."""
+    return list(dict.fromkeys(name for name, _ in runs))
 
 
-def _samples(runs: Named) -> dict[tuple[int, Variant], Values]:
-    """TVD over tokens by (prompt, variant), in the runs' order."""
-    return {
-        (p, variant): run.series("tvd", i)[: len(run)]
-        for p, (_, run) in enumerate(runs)
-        for i, variant in enumerate(run.variants)
-    }
+def _variants(runs: Named, floor: float | None) -> list[Variant]:
+    """Every variant of every run, in the order of first appearance; floored ones of ``floor`` alone."""
+    every = dict.fromkeys(variant for _, run in runs for variant in run.variants)
+    return [variant for variant in every if floor is None or variant.floor in (None, floor)]
+
+
+def _samples(runs: Named, floor: float | None) -> dict[tuple[int, Variant], Values]:
+    """TVD over tokens by (prompt, variant): prompt by prompt, variants in their order."""
+    found: dict[tuple[int, Variant], list[Values]] = {}
+    for p, prompt in enumerate(_names(runs)):
+        mine = [run for name, run in runs if name == prompt]
+        for variant in _variants(runs, floor):
+            parts = [
+                run.series("tvd", run.variants.index(variant))[: len(run)]
+                for run in mine
+                if variant in run.variants
+            ]
+            if parts:
+                found[p, variant] = parts
+    return {key: np.concatenate(parts) for key, parts in found.items()}
 
 
 def five(values: Values) -> tuple[float, ...]:
@@ -161,21 +181,23 @@ def _zeros(columns: list[Values]) -> str:
     return f"{said} A box or whisker that ends at the dotted row ends there." if said else ""
 
 
-def _alt(samples: dict[tuple[int, Variant], Values], runs: Named, variants: list[Variant]) -> list[str]:
+def _alt(samples: dict[tuple[int, Variant], Values], names: list[str], variants: list[Variant]) -> list[str]:
     sentences = []
     for (p, variant), values in samples.items():
         low, _, median, _, high = (sci(v) for v in five(values))
-        name = f"{readable(runs[p][0], NAME_CHARACTERS)}, {label(variant, variants)}"
+        name = f"{readable(names[p], NAME_CHARACTERS)}, {label(variant, variants)}"
         sentences.append(f"{name}: median {median}, from {low} to {high}.")
     return sentences
 
 
-def _box_table(samples: dict[tuple[int, Variant], Values], runs: Named, variants: list[Variant]) -> Table:
+def _box_table(
+    samples: dict[tuple[int, Variant], Values], names: list[str], variants: list[Variant]
+) -> Table:
     table: Table = {name: [] for name in ("prompt", "variant", "tokens", "zeros", "missing", *QUARTILES)}
     for (p, variant), values in samples.items():
         gaps = int((~np.isfinite(values)).sum())
         row = [
-            runs[p][0],
+            names[p],
             label(variant, variants),
             len(values),
             int((values == 0).sum()),

@@ -60,6 +60,7 @@ def load_model(
             memory.refuse_unless(estimate(reference, dtypes, str(chosen)), dtypes)
         ready = prepare(source, progress)
         model = LoadedModel(ready, inspect(ready.folder), chosen, progress)
+        model.hub_id = source.hub_id
         model.require_memory(dtypes)
         for dtype in dtypes:
             model.in_dtype(dtype, progress)
@@ -79,6 +80,7 @@ class LoadedModel:
         from transformers import AutoConfig, AutoTokenizer
 
         self.device = device
+        self.hub_id: str | None = None
         self._ready = ready
         self._facts = facts
         self._models: dict[str, torch.nn.Module] = {}
@@ -127,6 +129,11 @@ class LoadedModel:
                 ("numpy", numpy.__version__),
             ),
         )
+
+    @property
+    def stock_reference(self) -> str:
+        """What stock transformers loads these weights by: a Hub id, or their folder on this machine."""
+        return self.hub_id or str(self._ready.folder)
 
     @property
     def dtypes(self) -> tuple[str, ...]:

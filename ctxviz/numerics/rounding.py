@@ -17,6 +17,11 @@ _ROWS: Final = 64
 """Rows rounded at a time, so that a block stays in the cache."""
 
 
+def ulp_seeds(step: int) -> range:
+    """The seeds of the moves at a step."""
+    return range(step * ULP_SEEDS, (step + 1) * ULP_SEEDS)
+
+
 def moved_by_ulps(values: Float[Tensor, "*n"], generator: torch.Generator) -> Float[Tensor, "*n"]:
     """Every coordinate moved by one unit in the last place up or down, or left alone, at random.
 

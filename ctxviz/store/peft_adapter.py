@@ -181,7 +181,7 @@ logits = model(input_ids=ids, position_ids=positions, attention_mask=torch.ones_
   holds the whole vector w + Δm, rounded to {dtype}, as a replaced module (`modules_to_save`). It belongs to
   these weights of the base model alone.
 - **Merging rounds in its own way.** `merge_and_unload()` gives weights like the written ones, but forms B A
-  and the sum in the weight's dtype, where the written patch is formed in float64 and rounded once.
+  in the adapter's dtype and adds it there, where the written patch is formed in float64 and rounded once.
 """
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -23,6 +24,8 @@ from ctxviz.sweep.weights import Weights
 LOCK: Final = ".ctxviz-sweep.lock"
 FAILED: Final = ".failed.txt"
 SUMMARY: Final = "summary.csv"
+LIBRARIES: Final = ("torch", "transformers", "numpy")
+"""A cell made with another version of one of these is made again."""
 FINISHED: Final = ("finished", "end of text")
 
 
@@ -101,7 +104,9 @@ class SweepFolder:
         """
         target = self.path / cell.file_name
         save_run(run, target)
-        self._failure(cell).unlink(missing_ok=True)
+        # Whatever number it had when it failed.
+        for note in self.path.glob(f"*-{cell.digest[:DIGITS]}{FAILED}"):
+            note.unlink(missing_ok=True)
         return target
 
     def fail(self, cell: Cell, sentence: str, details: str = "") -> None:
@@ -141,6 +146,10 @@ def _difference(run: Run, cell: Cell, weights: Weights) -> str:
     version = dict(model.libraries).get("ctxviz")
     if version != __version__:
         return f"was made by ctxviz {version or 'of an unknown version'}"
+    # Replays show what a last bit can do, and another version may round otherwise.
+    for library in LIBRARIES:
+        if (made := dict(model.libraries).get(library)) != metadata.version(library):
+            return f"was made with {library} {made or 'of an unknown version'}"
     short = run.outcome == FINISHED[0] and len(run) < run.settings.max_new_tokens
     if run.outcome not in FINISHED or short or not len(run):
         return "is not finished"

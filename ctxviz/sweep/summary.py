@@ -32,12 +32,19 @@ COLUMNS: Final = (
     "tvd_tokens",
     "largest_delta_m",
     "largest_scale_ratio",
+    "device",
+    "threads",
 )
 
 
 def replay_columns(kind: str) -> tuple[str, str, str]:
     """The names of a replay's columns."""
     return f"replay_{kind}_tvd_median", f"replay_{kind}_tvd_worst", f"replay_{kind}_tokens"
+
+
+def replay_lost(kind: str) -> str:
+    """The name of the column that counts a replay's tokens whose logits were no numbers."""
+    return f"replay_{kind}_lost"
 
 
 def rows(cell: Cell, run: Run, name: str) -> list[Row]:
@@ -76,12 +83,15 @@ def _row(cell: Cell, run: Run, name: str, k: int) -> Row:
         "tvd_tokens": _count(run.series("tvd", k)),
         "largest_delta_m": measured.largest_change,
         "largest_scale_ratio": measured.scale_ratio,
+        "device": run.model.device,
+        "threads": run.model.threads,
     }
     for kind in run.settings.replay_kinds:
         replay = measured.replay(kind)
         worth = (None, None) if replay is None else (replay.tvd_median, replay.tvd_worst)
         figures = (*worth, _count(run.replay(kind, "tvd", k)))
         row |= dict(zip(replay_columns(kind), figures, strict=True))
+        row[replay_lost(kind)] = _count(run.replay(kind, "match", k)) - _count(run.replay(kind, "tvd", k))
     return row
 
 

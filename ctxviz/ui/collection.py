@@ -1,34 +1,90 @@
-"""Stored runs that can be compared: those that come with ctxviz, sweeps, this tab's, and uploaded ones."""
+"""Stored runs that can be compared: the recorded one, this tab's, uploaded ones, and cells of sweeps."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
 from ctxviz.errors import BundleError
-from ctxviz.figures.text import readable
+from ctxviz.figures.spread import NAME_CHARACTERS
+from ctxviz.figures.text import counted, readable
 from ctxviz.presets import PRESETS
 from ctxviz.run import Run
+from ctxviz.ui import sweeping
 from ctxviz.ui.recorded import recorded_run
-from ctxviz.ui.session import Session
+from ctxviz.ui.session import COMPARED, Session
 
 KEPT: Final = 256
-"""Runs of sweeps that stay in memory."""
+"""Cells of a sweep that are read, and runs of sweeps that stay in memory."""
 TITLE: Final = 32
 """Characters of a prompt that stand for it."""
+RECORDED: Final = "Recorded"
 
 
-def cells_in(folder: Path) -> tuple[list[Run], list[str]]:
-    """The runs of a sweep's folder in the order of their names, and a sentence for each file that is none."""
-    runs, faults = [], []
-    for path in sorted(folder.glob("*.ctxviz")):
+@dataclass(frozen=True, slots=True)
+class CellsRead:
+    """The runs of a sweep in the order of their names, a sentence for each file that is none, and how many
+    files beyond KEPT were not read."""
+
+    runs: list[Run]
+    faults: list[str]
+    left_out: int
+
+
+def cell_paths(folder: Path) -> list[Path]:
+    """The files of a sweep's cells, in the order of their names."""
+    return sorted(folder.glob("*.ctxviz"))
+
+
+def cells_in(folder: Path) -> CellsRead:
+    """The first KEPT cells of a sweep's folder."""
+    runs, faults, paths = [], [], cell_paths(folder)
+    for path in paths[:KEPT]:
         try:
-            about = path.stat()
-            runs.append(_load(path, about.st_mtime_ns, about.st_size))
+            runs.append(cell_at(path))
         except (BundleError, OSError) as error:
             faults.append(f"{path.name}: {error}")
-    return runs, faults
+    return CellsRead(runs, faults, max(0, len(paths) - KEPT))
+
+
+def cell_at(path: Path) -> Run:
+    """The run of one cell.
+
+    Raises:
+        BundleError, OSError: it cannot be read.
+    """
+    about = path.stat()
+    return _load(path, about.st_mtime_ns, about.st_size)
+
+
+def sweep_titles() -> dict[str, str]:
+    """Every sweep's folder and its title; titles that are alike have the folder's name as well."""
+    titles = {}
+    for folder in sweeping.folders():
+        shipped = folder.parent == sweeping.ASSETS
+        titles[folder] = f"{folder.name} (comes with ctxviz)" if shipped else _own_title(folder)
+    times = Counter(titles.values())
+    return {
+        str(folder): words if times[words] == 1 else f"{words} · {folder.name[:6]}"
+        for folder, words in titles.items()
+    }
+
+
+def _own_title(folder: Path) -> str:
+    """What a sweep of one's own is about, from its first cell: model, rules, and how many cells there are."""
+    paths = cell_paths(folder)
+    about = "made here"
+    if paths:
+        try:
+            stat = paths[0].stat()
+            about = f"made here · {_subject(paths[0], stat.st_mtime_ns, stat.st_size)}"
+        except (BundleError, OSError):
+            about = f"made here · {folder.name}"
+    return f"{about} · {counted(len(paths), 'cell')}"
 
 
 @lru_cache(maxsize=KEPT)
@@ -38,21 +94,63 @@ def _load(path: Path, _mtime: int, _size: int) -> Run:
     return load_run(path)
 
 
+@lru_cache(maxsize=KEPT)
+def _subject(path: Path, _mtime: int, _size: int) -> str:
+    from ctxviz.store import load_run
+
+    run = load_run(path)
+    return f"{readable(run.model.name, TITLE)} · {', '.join(run.settings.updates)}"
+
+
 def title_of(run: Run) -> str:
     """A preset's title, or the beginning of the prompt."""
     titles = {preset.prompt: preset.title for preset in PRESETS}
     return titles.get(run.context.prompt) or readable(run.context.prompt, TITLE)
 
 
+def named_by_prompt(runs: Sequence[Run]) -> list[tuple[str, Run]]:
+    """Runs under the title of their prompt; prompts whose titles look the same get a number before it."""
+    titles: dict[str, str] = {}
+    for run in runs:
+        titles.setdefault(run.context.prompt, title_of(run))
+    alike: dict[str, list[str]] = {}
+    for prompt, title in titles.items():
+        alike.setdefault(title[: NAME_CHARACTERS - 1], []).append(prompt)
+    for prompts in alike.values():
+        if len(prompts) > 1:
+            titles |= {prompt: f"{k} · {titles[prompt]}" for k, prompt in enumerate(prompts, 1)}
+    return [(titles[run.context.prompt], run) for run in runs]
+
+
 def of_tab(session: Session) -> dict[str, Run]:
-    """Runs to choose from, by a name that tells them apart."""
-    found: dict[str, Run] = {}
-    shown = session.view.run
+    """Runs to choose from by a name that each keeps: ``Run 3``; newest first, the recorded one last."""
     recorded = recorded_run()
-    candidates = [("On screen", shown), ("Recorded", recorded)]
-    candidates += [(f"Earlier {k}", view.run) for k, (view, _) in enumerate(reversed(session.earlier), 1)]
-    candidates += [(f"Uploaded {k}", run) for k, run in enumerate(session.compared, 1)]
-    for words, run in candidates:
-        if run is not None and len(run) and all(run is not other for other in found.values()):
-            found[f"{words}: {title_of(run)}, {run.model.name}"] = run
-    return found
+    seen = [*(view.run for view, _ in session.earlier), session.view.run, *session.compared]
+    own = {run: None for run in seen if run is not None and run is not recorded}
+    numbers = {_number(session, run): run for run in own if len(run)}
+    found = {f"Run {k}": numbers[k] for k in sorted(numbers, reverse=True)}
+    return found if recorded is None or not len(recorded) else {**found, RECORDED: recorded}
+
+
+def name_of(session: Session, run: Run | None) -> str | None:
+    """The name of a run among those of :func:`of_tab`; None where it is not one of them."""
+    return next((name for name, other in of_tab(session).items() if other is run), None)
+
+
+def described(name: str, run: Run) -> str:
+    """A run's name with its prompt's title, its model, and how long it is."""
+    model = readable(run.model.name, TITLE)
+    return f"{name} · {title_of(run)} · {model} · {counted(len(run), 'token')}"
+
+
+def compare(session: Session, run: Run) -> None:
+    """Have a run among those of the tab; of those opened to be compared the oldest goes for it."""
+    others = [other for other in session.compared if other is not run]
+    session.compared[:] = [*others, run][-COMPARED:]
+
+
+def _number(session: Session, run: Run) -> int:
+    if run not in session.numbers:
+        session.numbered += 1
+        session.numbers[run] = session.numbered
+    return session.numbers[run]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
@@ -15,14 +16,18 @@ from ctxviz.figures.pair import pair
 from ctxviz.figures.palette import label
 from ctxviz.figures.spread import match_rates, tvd_boxes
 from ctxviz.figures.sweeps import QUANTITIES, first_layer_field, first_layer_lines, rule_table
-from ctxviz.figures.text import counted
+from ctxviz.figures.text import counted, readable
 from ctxviz.records import Variant
 from ctxviz.run import Run
 from ctxviz.ui import collection, components, messages, page, sweep_form, sweeping
 from ctxviz.ui.library import UPLOAD_LIMIT_MB
-from ctxviz.ui.session import COMPARED, Session
+from ctxviz.ui.session import Session
+from ctxviz.ui.url_state import VIEWS
 
-VIEWS: Final = {
+PROMPT_SHOWN: Final = 160
+"""Characters of a run's prompt under its name."""
+FAULTS_SHOWN: Final = 3
+_TITLES: Final = {
     "variants": "One prompt, all variants",
     "prompts": "Several prompts",
     "layers": "First patched layer",
@@ -55,11 +60,11 @@ def draw() -> None:
     messages.heading(2, "Compare", "page-head")
     view = st.segmented_control(
         "What to compare",
-        list(VIEWS),
-        format_func=VIEWS.__getitem__,
-        default="variants",
+        VIEWS,
+        format_func=_TITLES.__getitem__,
         key="compare_view",
         label_visibility="collapsed",
+        persist_state="session",
     )
     page.draw_notices(session)
     if view == "pair":
@@ -69,7 +74,7 @@ def draw() -> None:
     elif view in (None, "variants"):
         _draw_variants(session)
     else:
-        _draw_sweep(view)
+        _draw_sweep(session, view)
     messages.hint(_PAPER, "paper")
     page.end(session, state, changing)
 
@@ -80,44 +85,68 @@ def _draw_variants(session: Session) -> None:
     if not runs:
         messages.tell("note", "There is no run yet; make one on the Live page.", "empty")
         return
-    run = runs[_choose("Run", list(runs), "compare_run")]
+    first = collection.name_of(session, session.view.run)
+    run = runs[_choose("Run", runs, "compare_run", lambda name: _described(runs, name), first)]
+    messages.hint(f"“{readable(run.context.prompt, PROMPT_SHOWN)}”", "compare-prompt")
     wanted = {(rule, dtype) for rule in ("direct", "stable") for dtype in ("float32", "bfloat16")}
     missing = wanted - {(v.update, v.dtype) for v in run.variants}
     if missing:
         names = ", ".join(sorted(f"{rule} {dtype}" for rule, dtype in missing))
         messages.hint(
-            f"The paper's figure has direct and stable in two precisions; here {names} lack.", "two"
+            f"The paper's figure has direct and stable in two precisions; this run lacks {names}.", "two"
         )
     components.figure(logit_gap_lines(run), key="compare-gap", name="logit-gap")
     components.figure(tvd_lines(run), key="compare-tvd", name="tvd")
 
 
-def _draw_sweep(view: str) -> None:
+def _draw_sweep(session: Session, view: str) -> None:
     """Figures over the cells of one sweep."""
-    folders = sweeping.folders()
-    if not folders:
+    titles = collection.sweep_titles()
+    if not titles:
         messages.tell("note", "There is no sweep yet; make one under “Make a sweep”.", "empty")
         return
-    names = {_folder_title(folder): folder for folder in folders}
-    name = _choose("Sweep", list(names), f"compare_sweep_{view}", first=_fitting(view, list(names)))
-    runs, faults = collection.cells_in(names[name])
-    for k, fault in enumerate(faults[:3]):
-        messages.tell("warning", fault, f"cell{k}")
-    if not runs:
+    key = f"compare_sweep_{view}"
+    _begin_with_ones_own(session, key, titles)
+    name = _choose("Sweep", titles, key, titles.__getitem__, _fitting(view, titles))
+    read = collection.cells_in(Path(name))
+    _tell_what_lacks(read)
+    if not read.runs:
         messages.tell("note", "No cell of this sweep can be read; make it again.", "unreadable")
         return
-    messages.hint(_about(runs), "sweep")
+    messages.hint(_about(read.runs), "sweep")
+    cells = [(variant, run, i) for run in read.runs for i, variant in enumerate(run.variants)]
     if view == "prompts":
-        first = min(run.settings.first_layer for run in runs)
-        named = [(collection.title_of(run), run) for run in runs if run.settings.first_layer == first]
-        components.figure(tvd_boxes(named), key="boxes", name="tvd-boxes")
-        components.figure(match_rates(named), key="rates", name="match-rates")
-        return
-    cells = [(variant, run, i) for run in runs for i, variant in enumerate(run.variants)]
-    if view == "layers":
+        _draw_prompts(read.runs)
+    elif view == "layers":
         _draw_layers(cells)
     else:
         _draw_rules(cells)
+
+
+def _tell_what_lacks(read: collection.CellsRead) -> None:
+    for k, fault in enumerate(read.faults[:FAULTS_SHOWN]):
+        messages.tell("warning", fault, f"cell{k}")
+    if (more := len(read.faults) - FAULTS_SHOWN) > 0:
+        messages.tell("warning", f"{counted(more, 'more cell')} cannot be read.", "cells")
+    if read.left_out:
+        messages.tell(
+            "note", f"The first {collection.KEPT} cells are shown; {read.left_out} are left out.", "many"
+        )
+
+
+def _draw_prompts(runs: list[Run]) -> None:
+    """Figure 4: how far every prompt's tokens are, each prompt once."""
+    first = min(run.settings.first_layer for run in runs)
+    named = collection.named_by_prompt([run for run in runs if run.settings.first_layer == first])
+    floors = sorted({v.floor for _, run in named for v in run.variants if v.floor is not None})
+    floor = None
+    if len(floors) > 1:
+        taus = {f"{floor:g}": floor for floor in floors}
+        floor = taus[_choose("Floor τ", taus, "compare_floor")]
+    if len({run.settings.first_layer for run in runs}) > 1:
+        messages.hint(f"Runs patched from layer {first} on; the others are left out.", "first-layer")
+    components.figure(tvd_boxes(named, floor=floor), key="boxes", name="tvd-boxes")
+    components.figure(match_rates(named, floor=floor), key="rates", name="match-rates")
 
 
 def _draw_layers(cells: list[tuple[Variant, Run, int]]) -> None:
@@ -132,6 +161,7 @@ def _draw_layers(cells: list[tuple[Variant, Run, int]]) -> None:
         format_func=lambda key: QUANTITIES[key].title,
         default="tvd",
         key="field_quantity",
+        persist_state="session",
     )
     components.figure(first_layer_field(cells, quantity or "tvd"), key="rule-field", name="first-layer-rule")
 
@@ -155,34 +185,59 @@ def _draw_rules(cells: list[tuple[Variant, Run, int]]) -> None:
 
 def _draw_pair(session: Session) -> None:
     """Any two runs on the same axes, and where their texts part."""
-    with st.popover("Open a run to compare"):
-        st.file_uploader(
-            "A .ctxviz file",
-            type="ctxviz",
-            max_upload_size=UPLOAD_LIMIT_MB,
-            key="compare_upload",
-            on_change=_open,
-            args=(session,),
-        )
+    with st.container(horizontal=True, key="pair-more"):
+        with st.popover("Open a run to compare"):
+            st.file_uploader(
+                "A .ctxviz file",
+                type="ctxviz",
+                max_upload_size=UPLOAD_LIMIT_MB,
+                key="compare_upload",
+                on_change=_open,
+                args=(session,),
+            )
+        with st.popover("Add a cell of a sweep"):
+            _draw_cells(session)
     runs = collection.of_tab(session)
     if not runs:
         messages.tell("note", "There is no run yet; make one on the Live page, or open two.", "empty")
         return
+    here = collection.name_of(session, session.view.run) or next(iter(runs))
+    other = next((name for name in runs if name != here), here)
     sides = []
-    for side, column in zip("AB", st.columns(2), strict=True):
+    for side, first, column in zip("AB", (here, other), st.columns(2), strict=True):
         with column:
-            names = list(runs)
-            name = _choose(
-                f"Run {side}", names, f"pair_{side}", first=names[min("AB".index(side), len(names) - 1)]
-            )
-            run = runs[name]
-            labels = [label(variant, run.variants) for variant in run.variants]
-            last = min("AB".index(side), len(labels) - 1)
-            sides.append(
-                (run, labels.index(_choose(f"Variant {side}", labels, f"variant_{side}", labels[last])))
-            )
+            sides.append(_draw_side(runs, side, first))
     (left, i), (right, j) = sides
     components.figure(pair(left, right, i, j), key="pair", name="two-runs")
+
+
+def _draw_side(runs: dict[str, Run], side: str, first: str) -> tuple[Run, int]:
+    """One of the two runs, and its variant."""
+    run = runs[_choose(f"Run {side}", runs, f"pair_{side}", lambda name: _described(runs, name), first)]
+    labels = [label(variant, run.variants) for variant in run.variants]
+    last = min("AB".index(side), len(labels) - 1)
+    chosen = _choose(f"Variant {side}", labels, f"variant_{side}", first=labels[last])
+    return run, labels.index(chosen)
+
+
+def _draw_cells(session: Session) -> None:
+    """Which cell of which sweep to add to the runs that can be compared."""
+    titles = collection.sweep_titles()
+    if not titles:
+        messages.hint("There is no sweep yet; make one under “Make a sweep”.", "no-cells")
+        return
+    folder = Path(_choose("Sweep", titles, "cell_sweep", titles.__getitem__))
+    paths = {path.stem: path for path in collection.cell_paths(folder)}
+    path = paths[_choose("Cell", paths, "cell_of_sweep")]
+    st.button("Add", key="add_cell", on_click=_add, args=(session, path))
+
+
+def _add(session: Session, path: Path) -> None:
+    session.notices.clear()
+    try:
+        collection.compare(session, collection.cell_at(path))
+    except (BundleError, OSError) as error:
+        session.notices.append(f"{path.name}: {error}")
 
 
 def _open(session: Session) -> None:
@@ -193,29 +248,44 @@ def _open(session: Session) -> None:
     if upload is None:
         return
     try:
-        session.compared.append(load_run(io.BytesIO(upload.getvalue())))
-        del session.compared[:-COMPARED]
+        collection.compare(session, load_run(io.BytesIO(upload.getvalue())))
     except BundleError as error:
         session.notices.append(str(error))
 
 
-def _choose(words: str, options: list[str], key: str, first: str | None = None) -> str:
-    """A select box that keeps its choice while it is there, else begins with ``first``."""
-    if st.session_state.get(key) not in options:
-        st.session_state[key] = first if first in options else options[0]
-    return str(st.selectbox(words, options, key=key, persist_state="session"))
+def _choose(
+    words: str,
+    options: Iterable[str],
+    key: str,
+    shown: Callable[[str], str] = str,
+    first: str | None = None,
+) -> str:
+    """A select box that keeps its choice while it is there, else begins with ``first``.
+
+    What it offers is drawn as text and never read as Markdown.
+    """
+    names = list(options)
+    if st.session_state.get(key) not in names:
+        st.session_state[key] = first if first in names else names[0]
+    return str(st.selectbox(words, names, format_func=shown, key=key, persist_state="session"))
 
 
-def _folder_title(folder: Path) -> str:
-    if folder.parent == sweeping.ASSETS:
-        return f"{folder.name} (comes with ctxviz)"
-    return f"made here: {folder.name}"
+def _described(runs: dict[str, Run], name: str) -> str:
+    return collection.described(name, runs[name])
 
 
-def _fitting(view: str, names: list[str]) -> str | None:
+def _begin_with_ones_own(session: Session, key: str, titles: dict[str, str]) -> None:
+    """Choose the sweep that this tab made last, once in every view."""
+    own = None if session.sweep is None else str(session.sweep.folder)
+    state = st.session_state
+    if own in titles and state.get(f"{key}_own") != own:
+        state[f"{key}_own"] = state[key] = own
+
+
+def _fitting(view: str, titles: dict[str, str]) -> str | None:
     """The shipped sweep that a view is best shown with."""
     wanted = {"prompts": "five-prompts", "layers": "first-layer", "rules": "choose-tau"}.get(view, "")
-    return next((name for name in names if name.startswith(wanted)), None)
+    return next((name for name in titles if Path(name).name == wanted), None)
 
 
 def _about(runs: list[Run]) -> str:

@@ -15,7 +15,7 @@ from ctxviz.records import ARITHMETICS, DTYPES, REPLAYS, UPDATE_RULES, Fold
 from ctxviz.ui import messages
 from ctxviz.ui.components import Focus
 from ctxviz.ui.memory_line import memory_line
-from ctxviz.ui.url_state import MAX_TOKENS, Link, fits_in_link
+from ctxviz.ui.url_state import MAX_TOKENS, VIEWS, Link, fits_in_link
 from ctxviz.ui.worker import worker
 
 OTHER: Final = "other"
@@ -62,6 +62,7 @@ def seed(link: Link) -> None:
     state.replays, state.budget = list(link.replays), link.budget
     state.holds, state.hold = link.hold is not None, link.hold or 0
     state.left, state.right = link.left, link.right
+    state.chosen_coordinate, state.compare_view = link.coordinate, link.view
     state.fold = link.fold.kind
     span = link.fold if link.fold.kind == "span" else Fold("span", 1, 2)
     state.fold_start, state.fold_last = span.start, span.end - 1
@@ -89,6 +90,8 @@ def chosen(focus: Focus) -> Link:
         layer=focus.layer,
         left=state.left,
         right=state.right,
+        coordinate=state.chosen_coordinate,
+        view=state.compare_view or VIEWS[0],
     )
 
 

@@ -21,7 +21,7 @@ from ctxviz.figures.replay_words import replays_sentence
 from ctxviz.figures.text import readable
 from ctxviz.figures.words import alarms, verdict
 from ctxviz.records import HELD
-from ctxviz.replaying import SAME_WEIGHTS
+from ctxviz.replaying import SAME_WEIGHTS, margins, measured
 from ctxviz.run import REFERENCE_METRICS, Run
 from ctxviz.ui.views import ACTIVE, View
 
@@ -41,6 +41,10 @@ ALARMS_AT_WORK: Final = 5
 PROMPT_ENDS: Final = 150
 """Of a longer prompt, this many tokens at each end are sent."""
 _MATCH, _TIE, _REPLAY_MATCH, _HELD_MATCH = 1, 2, 4, 8
+_REPLAY_TIE, _HELD_TIE = 16, 32
+"""The replay's other token is a tie."""
+_REPLAY_LOST, _HELD_LOST = 64, 128
+"""The replay was measured, and its TVD is no number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +86,10 @@ def delta(view: View, held: Held, metric: str, variant: int) -> dict[str, Any]:
         codes = _codes(run, metric, variant, start, n)
         answer["field"] = {"metric": metric, "variant": variant, "codes": codes}
     if references < len(log):
-        answer["referred"] = [_reference(run, *entry) for entry in dict.fromkeys(log[references:])]
+        fresh = list(dict.fromkeys(log[references:]))
+        answer["referred"] = [_reference(run, *entry) for entry in fresh]
+        if extras(run):
+            answer["flags"] = _flags_since(run, fresh, start)
     if n and (n > start or references < len(log)):
         answer["verdict"] = _verdict(run)
     at_work = now.state in ACTIVE
@@ -163,10 +170,7 @@ def _tokens(run: Run, start: int, end: int) -> list[list[Any]]:
 def _variant(run: Run, k: int, start: int, end: int) -> list[list[Any]]:
     """Per step [flags, TVD, largest logit gap, patch ratio, worst replay's TVD, held patch's TVD, and the
     patched model's token if it differs]."""
-    match, tie = (run.series(name, k)[start:end].astype(bool) for name in ("match", "tie"))
-    same = [run.replay(kind, "match", k)[start:end] == 0 for kind in drawn_kinds(run)]
-    held = run.replay(HELD, "match", k)[start:end] == 0
-    flags = _MATCH * match + _TIE * tie + _REPLAY_MATCH * ~np.any(same, axis=0) + _HELD_MATCH * ~held
+    flags, match = _flags(run, k, start, end), run.series("match", k)[start:end] == 1
     columns = [
         run.series("tvd", k)[start:end],
         run.series("logit_linf", k)[start:end],
@@ -181,9 +185,58 @@ def _variant(run: Run, k: int, start: int, end: int) -> list[list[Any]]:
     return entries
 
 
-def worst_replay(run: Run, variant: int, start: int, end: int) -> NDArray[np.float64]:
-    """The largest TVD over :func:`drawn_kinds`, [steps]; NaN where none was measured."""
-    return np.fmax.reduce([run.replay(kind, "tvd", variant)[start:end] for kind in drawn_kinds(run)])
+def _flags(run: Run, k: int, start: int, end: int) -> NDArray[np.int64]:
+    """What a browser marks a variant's tokens by, [steps]: sums of _MATCH and the like."""
+    match, own_tie = (run.series(name, k)[start:end].astype(bool) for name in ("match", "tie"))
+    tie = own_tie | (margins(run, run.variants[k].dtype)[start:end] < _floors(run, k, start, end))
+    flags = _MATCH * match + _TIE * own_tie
+    replay = (_REPLAY_MATCH, _REPLAY_TIE, _REPLAY_LOST)
+    for kinds, bits in ((drawn_kinds(run), replay), ((HELD,), (_HELD_MATCH, _HELD_TIE, _HELD_LOST))):
+        differs = np.any([run.replay(kind, "match", k)[start:end] == 0 for kind in kinds], axis=0)
+        lost = np.isinf(worst_replay(run, k, start, end, kinds))
+        flags = flags + bits[0] * ~differs + bits[1] * (differs & tie) + bits[2] * lost
+    return flags
+
+
+def _floors(run: Run, k: int, start: int, end: int) -> NDArray[np.float64]:
+    """The noise floor that holds at each step, [steps]: the latest measured, NaN before the first."""
+    known = run.reference("noise_floor_linf", run.variants[k].dtype)[:end]
+    steps = np.flatnonzero(np.isfinite(known))
+    latest = max(0, int(np.searchsorted(steps, start, "right")) - 1)
+    floors = np.full(end - start, np.nan)
+    for step in steps[latest:].tolist():
+        floors[max(0, step - start) :] = known[step]
+    return floors
+
+
+def _flags_since(run: Run, referred: list[tuple[int, int]], start: int) -> list[list[Any]]:
+    """[step, flags per variant] of tokens sent before whose ties a noise floor of ``referred`` decides.
+
+    A floor is measured after its token, so these are seldom more than one.
+    """
+    floors = [
+        step
+        for step, dtype in referred
+        if step < start and np.isfinite(run.reference("noise_floor_linf", run.dtypes[dtype])[step])
+    ]
+    first = min(floors, default=start)
+    flags = [_flags(run, k, first, start).tolist() for k in range(len(run.variants))]
+    return [[first + i, list(row)] for i, row in enumerate(zip(*flags, strict=True))]
+
+
+def worst_replay(
+    run: Run, variant: int, start: int, end: int, kinds: tuple[str, ...] = ()
+) -> NDArray[np.float64]:
+    """The largest TVD over ``kinds``, else :func:`drawn_kinds`, [steps].
+
+    Infinite where one was measured whose TVD is no number, NaN where none was measured.
+    """
+    columns = []
+    for kind in kinds or drawn_kinds(run):
+        tvd = run.replay(kind, "tvd", variant)[start:end]
+        lost = measured(run, variant, kind)[start:end] & ~np.isfinite(tvd)
+        columns.append(np.where(lost, np.inf, tvd))
+    return np.fmax.reduce(columns)
 
 
 def drawn_kinds(run: Run) -> tuple[str, ...]:

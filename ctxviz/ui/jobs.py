@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ctxviz.records import Context, RunSettings, Step
@@ -115,8 +116,21 @@ def replay_job(view: View, reference: str, run: Run, settings: RunSettings) -> J
     return Job(view, reference, settings.needed_dtypes, begin)
 
 
+@dataclass(frozen=True, slots=True)
+class PatchFiles:
+    """A patch to take away: its file's ``name`` and bytes, the script that applies it, a PEFT adapter's zip."""
+
+    name: str
+    patch: bytes
+    script: str
+    adapter: bytes
+
+
 class PatchRequest:
-    """One token's patch of a run, built again; ``patch`` is there once ``view.state`` is ``done``."""
+    """One token's patch of a run, built again; ``patch`` is there once ``view.state`` is ``done``.
+
+    ``files`` are made of it once and kept for the next time the page is drawn.
+    """
 
     def __init__(self, view: View, reference: str, run: Run, step: int, variant: int) -> None:
         self.view = view
@@ -125,6 +139,7 @@ class PatchRequest:
         self.step = step
         self.variant = variant
         self.patch: Rebuilt | None = None
+        self.files: PatchFiles | None = None
 
     def job(self) -> Job:
         dtype = self.run.variants[self.variant].dtype

@@ -7,6 +7,8 @@ from typing import Final
 import streamlit as st
 
 from ctxviz import alarms
+from ctxviz.alarms import Alarm
+from ctxviz.figures.card import FigureCard
 from ctxviz.figures.coordinates import coordinates, worst_table
 from ctxviz.figures.everywhere import everywhere
 from ctxviz.figures.guilty import guilty, guilty_sentence
@@ -22,6 +24,7 @@ from ctxviz.ui.fields import fields
 from ctxviz.ui.session import Session
 
 ALARMS_SHOWN: Final = 500
+SUSPECTS: Final = 6
 _ALARM_COLUMNS: Final = {
     "kind": st.column_config.TextColumn("kind", width=120),
     "token": st.column_config.NumberColumn("token", width=65),
@@ -100,23 +103,42 @@ def _draw_cell(run: Run, step: int, layer: int, variant: int) -> None:
 def _draw_everywhere(run: Run, variant: int, step: int, layer: int) -> None:
     """One coordinate in all layers and tokens; the usual suspects are a click away."""
     messages.heading(2, "The same coordinate everywhere", "everywhere-head")
-    named = [found.coordinate for found in guilty(run, variant)]
+    suspects = [found.coordinate for found in guilty(run, variant) if found.largest_change]
     vectors = run.vectors(step, variant)
     worst = worst_table(vectors, layer, 1) if vectors is not None else []
-    first = named[0] if named else worst[0].j if worst else 0
+    first = suspects[0] if suspects else worst[0].j if worst else 0
     state = st.session_state
-    wanted = state.pop("wanted_coordinate", state.get("coordinate", first))
-    state.coordinate = wanted if 0 <= wanted < run.model.width else first
+    chosen = state.chosen_coordinate
+    j = chosen if chosen is not None and chosen < run.model.width else first
+    state.coordinate = j
     with st.container(horizontal=True, key="suspects", vertical_alignment="bottom"):
-        st.number_input("Coordinate j", 0, run.model.width - 1, key="coordinate", persist_state="session")
-        messages.hint("Most often the largest change:", "suspects")
-        for j in named[:6]:
-            st.button(str(j), key=f"suspect{j}", type="tertiary", on_click=_look_at, args=(j,))
-    components.figure(everywhere(run, int(state.coordinate), variant), key="everywhere", name="everywhere")
+        st.number_input(
+            "Coordinate j",
+            0,
+            run.model.width - 1,
+            key="coordinate",
+            on_change=lambda: _look_at(int(state.coordinate)),
+        )
+        if suspects:
+            messages.hint("Most often the largest change:", "suspects")
+        for suspect in suspects[:SUSPECTS]:
+            st.button(
+                str(suspect), key=f"suspect{suspect}", type="tertiary", on_click=_look_at, args=(suspect,)
+            )
+    components.figure(_everywhere(run, j, variant), key="everywhere", name="everywhere")
+
+
+def _everywhere(run: Run, j: int, variant: int) -> FigureCard:
+    """The figure, drawn again only where it would be another."""
+    state, wanted = st.session_state, (len(run), j, variant)
+    kept = state.get("everywhere_card")
+    if kept is None or kept[0] is not run or kept[1] != wanted:
+        kept = state.everywhere_card = (run, wanted, everywhere(run, j, variant))
+    return kept[2]
 
 
 def _look_at(coordinate: int) -> None:
-    st.session_state.coordinate = coordinate
+    st.session_state.chosen_coordinate = coordinate
 
 
 def _draw_alarms(session: Session, run: Run) -> None:
@@ -127,6 +149,8 @@ def _draw_alarms(session: Session, run: Run) -> None:
     if not fired:
         messages.hint("No alarm fires in this run.", "alarms")
         return
+    state = st.session_state
+    state.alarm_kinds = [kind for kind in state.get("alarm_kinds") or () if kind in fired]
     chosen = st.pills(
         "Kinds",
         fired,
@@ -134,14 +158,21 @@ def _draw_alarms(session: Session, run: Run) -> None:
         format_func=lambda kind: f"{kind} · {counts[kind]}",
         key="alarm_kinds",
         label_visibility="collapsed",
+        persist_state="session",
     )
     for kind in chosen:
         about = alarms.KINDS[kind]
         messages.hint(f"{kind}: {about.meaning}. Fires at: {about.threshold}.", f"alarm-{kind}")
-    found = alarms.find(run, chosen or fired)
-    shown = found[:ALARMS_SHOWN]
-    if len(found) > len(shown):
-        messages.hint(f"The first {len(shown)} of {counted(len(found), 'alarm')} are listed.", "alarm-count")
+    kinds = chosen or fired
+    shown, total = alarms.find(run, kinds, limit=ALARMS_SHOWN), sum(counts[kind] for kind in kinds)
+    if total > len(shown):
+        messages.hint(f"The first {len(shown)} of {counted(total, 'alarm')} are listed.", "alarm-count")
+    _draw_list(session, shown, f"alarms-{session.view.id}-{'-'.join(kinds)}-{len(run)}-{total}")
+
+
+def _draw_list(session: Session, shown: list[Alarm], key: str) -> None:
+    """The alarms as a table; ``key`` is another one where the list is another one."""
+    st.session_state.alarms_shown = shown
     rows = {
         "kind": [a.kind for a in shown],
         "token": [a.step for a in shown],
@@ -151,30 +182,30 @@ def _draw_alarms(session: Session, run: Run) -> None:
         "threshold": [a.threshold for a in shown],
         "what": [a.sentence for a in shown],
     }
-    event = st.dataframe(
+    st.dataframe(
         rows,
         column_config=_ALARM_COLUMNS,
         hide_index=True,
-        on_select="rerun",
+        on_select=lambda: _follow(session, key),
         selection_mode="single-row",
-        key="alarm_rows",
+        key=key,
         alt=f"{counted(len(shown), 'alarm')}; the first: {shown[0].sentence}",
     )
     messages.hint("Choose a row to look at its place above.", "alarm-rows")
-    rows_chosen = event.selection.rows if event is not None else []
-    if rows_chosen and rows_chosen[0] < len(shown):
-        _follow(session, shown[rows_chosen[0]])
 
 
-def _follow(session: Session, alarm: alarms.Alarm) -> None:
-    """Look at an alarm's place, once for each row that is chosen."""
+def _follow(session: Session, key: str) -> None:
+    """Look at the place of the alarm that was chosen just now; nothing where a choice was undone."""
     state = st.session_state
-    place = (alarm.step, alarm.layer, alarm.coordinate, alarm.variant)
-    if state.get("alarm_followed") == place:
+    rows, shown, run = state[key].selection.rows, state.alarms_shown, session.view.run
+    if run is None or not rows or rows[0] >= len(shown):
         return
-    state.alarm_followed = place
-    variant = session.focus.variant if alarm.variant is None else alarm.variant
-    session.pick(alarm.step or 0, alarm.layer, variant)
+    alarm = shown[rows[0]]
+    now = inspector.inspected(run, session.focus, still=True)
+    if now is None:
+        return
+    step = now.step if alarm.step is None else alarm.step
+    variant = now.variant if alarm.variant is None else alarm.variant
+    session.pick(step or 0, alarm.layer, variant)
     if alarm.coordinate is not None:
-        state.wanted_coordinate = alarm.coordinate
-    st.rerun()
+        _look_at(alarm.coordinate)

@@ -10,12 +10,13 @@ import streamlit as st
 from ctxviz.figures.budget import budget
 from ctxviz.figures.replay_words import KIND_WORDS, bits_sentence, control_sentence, meaning
 from ctxviz.figures.replays import drift_lines, held_lines, replay_lines
-from ctxviz.figures.text import readable
+from ctxviz.figures.text import quoted
 from ctxviz.records import HELD, REPLAYS, RunSettings
 from ctxviz.run import Run
 from ctxviz.ui import components, controls, inspector, messages, page, run_card
 from ctxviz.ui.session import Session
 
+TOKEN_PIXELS: Final = 160
 _INTRODUCTION: Final = (
     "While a patch is built, every layer starts from what the layers before it really gave, so it absorbs "
     "their rounding: a match there is self-correcting. A replay runs the finished, written weights again "
@@ -68,13 +69,17 @@ def _draw_drift(session: Session, run: Run, variant: int) -> None:
     step = 0 if focus is None or focus.step is None else focus.step
     state = st.session_state
     state.replay_step = step
-    st.select_slider(
-        "Token",
-        range(len(run)) if len(run) > 1 else [0, 0],
-        format_func=lambda k: f"{k} “{readable(run.token(k)[4])}”",
-        key="replay_step",
-        on_change=lambda: session.pick(int(state.replay_step), None, variant),
-    )
+    with st.container(horizontal=True, key="replay-token", vertical_alignment="bottom"):
+        st.number_input(
+            "Token",
+            0,
+            len(run) - 1,
+            width=TOKEN_PIXELS,
+            key="replay_step",
+            on_change=lambda: session.pick(int(state.replay_step), None, variant),
+        )
+        # Not in the label, which is read as Markdown.
+        messages.hint(quoted(run.token(step)[4]), "replay-token")
     components.figure(drift_lines(run, step, variant), key="drift-lines", name="drift")
 
 
@@ -99,6 +104,8 @@ def _draw_again(session: Session, run: Run) -> None:
     )
     state = st.session_state
     state.setdefault("again_kinds", ["same", "batch", "ulp"])
+    last = max(0, len(run) - 1)
+    state.again_hold = min(int(state.get("again_hold", 0)), last)
     st.pills(
         "Replays",
         REPLAYS,
@@ -113,18 +120,31 @@ def _draw_again(session: Session, run: Run) -> None:
         st.number_input(
             "from token",
             0,
-            max(0, len(run) - 1),
+            last,
             disabled=not state.again_holds,
             key="again_hold",
             persist_state="session",
         )
-        reference, settings = controls.chosen_model(), _settings(run)
+        reference, why_not = controls.chosen_model(), _why_not(run)
         st.button(
             "Replay this run",
             type="primary",
             key="again",
-            on_click=page.attempt(lambda _: session.replay(reference, settings)),
+            disabled=bool(why_not),
+            on_click=page.attempt(lambda _: session.replay(reference, _settings(run))),
         )
+    if why_not:
+        messages.hint(why_not, "again-why")
+
+
+def _why_not(run: Run) -> str:
+    """Why the run cannot be replayed as things are chosen; empty where it can."""
+    state = st.session_state
+    if not any(variant.arithmetic == "written" for variant in run.variants):
+        return "No variant of this run is written, so there are no weights to run again."
+    if not (state.again_kinds or state.again_budget or state.again_holds):
+        return "Nothing is chosen: choose a replay, the error budget, or a patch to hold."
+    return ""
 
 
 def _settings(run: Run) -> RunSettings:

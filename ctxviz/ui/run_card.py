@@ -39,12 +39,24 @@ def finished(session: Session) -> Run | None:
     """The run on screen if it has a token; else a sentence in its place."""
     run = session.view.run
     if run is not None and len(run):
+        if session.view.state in ACTIVE:
+            _say_how_far(len(run))
         return run
     if session.view.state in ACTIVE:
         messages.tell("note", "The first token is on its way; it appears here when it is made.", "waiting")
     else:
         messages.tell("note", "There is nothing to look at yet: make a run on the Live page.", "empty")
     return None
+
+
+def _say_how_far(tokens: int) -> None:
+    """What the figures of a growing run hold, and a way to have the rest before it stands still."""
+    with st.container(horizontal=True, key="how-far", vertical_alignment="center"):
+        messages.hint(
+            f"The figures are as of token {tokens - 1}; the rest follows when the run stands still.",
+            "how-far",
+        )
+        st.button("Refresh", key="refresh", type="tertiary")
 
 
 def draw_variant(session: Session, run: Run) -> int:
@@ -70,7 +82,8 @@ def _progress(session: Session) -> None:
     """How far the worker is, and a way to stop it."""
     view, run = session.view, session.view.run
     made = 0 if run is None else len(run)
-    share = made / run.settings.max_new_tokens if run is not None else (view.progress or 0.0)
-    words = f"token {made + 1} of {run.settings.max_new_tokens}" if run is not None else view.stage
+    wanted = 0 if run is None else run.settings.max_new_tokens
+    share = made / wanted if wanted else (view.progress or 0.0)
+    words = f"token {min(made + 1, wanted)} of {wanted}" if wanted else view.stage
     st.progress(min(1.0, share), text=words or view.state)
     st.button("Stop", key="stop-card", on_click=session.stop)

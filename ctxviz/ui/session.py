@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from dataclasses import field as default
 from typing import Final
+from weakref import WeakKeyDictionary
 
 from ctxviz.errors import CtxvizError, PromptError
 from ctxviz.records import RunSettings
@@ -13,16 +14,15 @@ from ctxviz.sweep.spec import SweepSpec
 from ctxviz.ui.components import Event, Focus
 from ctxviz.ui.jobs import PatchRequest, TokenRequest, replay_job, run_job
 from ctxviz.ui.recorded import recorded_run
-from ctxviz.ui.sweeping import SweepRequest
+from ctxviz.ui.sweeping import SweepRequest, requested
 from ctxviz.ui.url_state import Link
 from ctxviz.ui.views import View, views
-from ctxviz.ui.worker import Worker, worker
+from ctxviz.ui.worker import worker
 
 MAX_PROMPT: Final = 20_000
 """Characters; more than any window of the models offered here is used for."""
-_ASIDE: Final = {
-    name: getattr(Link(), name) for name in ("step", "layer", "variant", "metric", "left", "right")
-}
+_LOOKED_AT: Final = ("step", "layer", "variant", "metric", "left", "right", "coordinate", "view")
+_ASIDE: Final = {name: getattr(Link(), name) for name in _LOOKED_AT}
 COMPARED: Final = 4
 """Runs opened to be compared that a tab keeps."""
 KEPT_RUNS: Final = 8
@@ -48,6 +48,9 @@ class Session:
     sweep: SweepRequest | None = None
     compared: list[Run] = default(default_factory=list)
     """Runs opened to be compared."""
+    # The number by which this tab knows a run, and how many were given.
+    numbers: WeakKeyDictionary[Run, int] = default(default_factory=WeakKeyDictionary)
+    numbered: int = 0
     link: Link | None = None
     """What the address said to look at, until the reader looks at something else."""
 
@@ -89,8 +92,8 @@ class Session:
         settings = link.settings()
         view = views().create()
         view.tell("queued")
-        _worker().submit(run_job(view, link.model, link.prompt, settings, tokens))
-        _worker().stop(self.view.id)
+        worker().submit(run_job(view, link.model, link.prompt, settings, tokens))
+        worker().stop(self.view.id)
         self.look_at(view)
         if self.link is not None and _same_run(self.link, link):
             self.focus = replace(_focus_of(self.link), metric=self.focus.metric)
@@ -102,7 +105,7 @@ class Session:
             CtxvizError: as :meth:`start`.
         """
         if self.goes_on(link):
-            _worker().step(self.view.id)
+            worker().step(self.view.id)
         else:
             self.start(link, tokens=1)
 
@@ -113,17 +116,17 @@ class Session:
             CtxvizError: as :meth:`start`.
         """
         if self.view.state == "paused" and self.goes_on(link):
-            _worker().go_on(self.view.id)
+            worker().go_on(self.view.id)
         else:
             self.start(link)
 
     def stop(self) -> None:
-        _worker().stop(self.view.id)
+        worker().stop(self.view.id)
 
     def goes_on(self, link: Link) -> bool:
         """Whether the run on screen is under way and is the one that ``link`` describes."""
         try:
-            return _worker().wish(self.view.id) == (link.model, link.prompt, link.settings())
+            return worker().wish(self.view.id) == (link.model, link.prompt, link.settings())
         except CtxvizError:
             return False
 
@@ -141,7 +144,7 @@ class Session:
         """Return to the run that was on screen before; the present one is stopped."""
         if self.earlier:
             self.notices.clear()
-            _worker().stop(self.view.id)
+            worker().stop(self.view.id)
             self.view, self.recorded = self.earlier.pop()
             self.focus = Focus(metric=self.focus.metric)
 
@@ -203,7 +206,7 @@ class Session:
         """
         check_prompt(prompt)
         request = TokenRequest(views().create(), model, prompt)
-        _worker().submit(request.job())
+        worker().submit(request.job())
         self.request = request
 
     def replay(self, reference: str, settings: RunSettings) -> None:
@@ -213,11 +216,11 @@ class Session:
             CtxvizError: there is no run, it is still being made, or too many are under way.
         """
         run = self.view.run
-        if run is None or not len(run) or _worker().has(self.view.id):
+        if run is None or not len(run) or worker().has(self.view.id):
             raise PromptError("There is no finished run to replay; make one, or wait until it has ended.")
         view = views().create()
         view.tell("queued")
-        _worker().submit(replay_job(view, reference, run, settings))
+        worker().submit(replay_job(view, reference, run, settings))
         self.look_at(view)
 
     def ask_for_patch(self, reference: str, step: int, variant: int) -> None:
@@ -230,22 +233,28 @@ class Session:
         if run is None or step >= len(run):
             raise PromptError("There is no such token in the run on screen; choose another.")
         request = PatchRequest(views().create(), reference, run, step, variant)
-        _worker().submit(request.job())
+        worker().submit(request.job())
         self.patch = request
 
+    def stop_patch(self) -> None:
+        if self.patch is not None:
+            worker().stop(self.patch.view.id)
+
     def start_sweep(self, spec: SweepSpec) -> None:
-        """Have the worker make a sweep; cells that are there already are not made again.
+        """Have the worker make a sweep's missing cells, or follow another tab's request for the same.
 
         Raises:
             CtxvizError: the worker is busy.
         """
-        request = SweepRequest(views().create(), spec)
-        _worker().submit(request.job())
+        request = requested(spec)
+        if request is None or not worker().has(request.view.id):
+            request = SweepRequest(views().create(), spec)
+            worker().submit(request.job())
         self.sweep = request
 
     def stop_sweep(self) -> None:
         if self.sweep is not None:
-            _worker().stop(self.sweep.view.id)
+            worker().stop(self.sweep.view.id)
 
     def tokens_of(self, model: str, prompt: str) -> tuple[str, ...] | None:
         """The prompt's own tokens as far as they are known without loading anything."""
@@ -281,10 +290,6 @@ def check_prompt(prompt: str) -> None:
         raise PromptError(f"The prompt has {len(prompt)} characters; shorten it to at most {MAX_PROMPT}.")
     if "\0" in prompt or any("\ud800" <= c <= "\udfff" for c in prompt):
         raise PromptError("The prompt holds a NUL or half of a character; remove it and try again.")
-
-
-def _worker() -> Worker:
-    return worker()
 
 
 def _recorded_view() -> View:

@@ -28,7 +28,8 @@ def draw(session: Session) -> None:
     """The form, and how the sweep that was asked for goes."""
     messages.hint(
         "Every combination becomes one run; finished ones are kept in the cache folder, so the same sweep "
-        "goes on where it ended. The command line does the same: python -m ctxviz sweep SPEC.toml.",
+        "goes on where it ended. A sweep stops about three minutes after its last tab is closed, and goes on "
+        "when it is started again. The command line does the same: python -m ctxviz sweep SPEC.toml.",
         "sweep-form",
     )
     _draw_choices()

@@ -9,10 +9,13 @@ from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakValueDictionary
 
 from ctxviz.errors import CtxvizError
+from ctxviz.figures.card import to_csv
 from ctxviz.models.cache import models_folder
 from ctxviz.models.progress import silent
+from ctxviz.sweep import summary
 from ctxviz.sweep.cells import Cell, cells_of
 from ctxviz.sweep.folder import SweepFolder
 from ctxviz.sweep.runner import Event, Runner
@@ -58,20 +61,12 @@ class SweepRequest:
         self.done = 0
         self.total = 0
         self.faults: list[str] = []
+        _REQUESTS[self.folder.name] = self
 
     @property
     def folder(self) -> Path:
         """Named after what is asked for, so that the same sweep finds its cells again."""
-        settings = asdict(self.spec.settings) | {"fold": str(self.spec.settings.fold)}
-        asked: dict[str, Any] = {
-            "model": self.spec.model,
-            "prompts": self.spec.prompts,
-            "settings": settings,
-            "floors": self.spec.floors,
-            "first_layers": self.spec.first_layers,
-        }
-        digest = hashlib.sha256(json.dumps(asked, sort_keys=True).encode("ascii")).hexdigest()
-        return sweeps_folder() / digest[:16]
+        return sweeps_folder() / _name(self.spec)
 
     def job(self) -> Job:
         return Job(
@@ -80,6 +75,26 @@ class SweepRequest:
             self.spec.settings.needed_dtypes,
             lambda model: _Sweeping(self, model),
         )
+
+
+def requested(spec: SweepSpec) -> SweepRequest | None:
+    """What some tab asked for last, if it is this sweep and is still kept by a tab or by the worker."""
+    return _REQUESTS.get(_name(spec))
+
+
+def _name(spec: SweepSpec) -> str:
+    asked: dict[str, Any] = {
+        "model": spec.model,
+        "prompts": spec.prompts,
+        "settings": asdict(spec.settings) | {"fold": str(spec.settings.fold)},
+        "floors": spec.floors,
+        "first_layers": spec.first_layers,
+    }
+    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode("ascii")).hexdigest()[:16]
+
+
+_REQUESTS: WeakValueDictionary[str, SweepRequest] = WeakValueDictionary()
+"""Of this process, by the name of their folder: two tabs that want the same sweep share one."""
 
 
 class _Sweeping:
@@ -95,6 +110,7 @@ class _Sweeping:
         request.total, request.done, request.faults = len(cells), 0, []
         self._sought = deque(cells)
         self._missing: list[Cell] = []
+        self._rows: dict[int, list[summary.Row]] = {}
         self._runner: Runner | None = None
         self._folder = SweepFolder(request.folder)
         self._folder.__enter__()
@@ -118,19 +134,28 @@ class _Sweeping:
             return False
         if self._runner is None:
             self._runner = Runner(self._missing, self._model, self._weights, self._folder)
-        self._tell(next(self._runner))
+        event = next(self._runner, None)
+        if event is None:
+            rows = [row for number in sorted(self._rows) for row in self._rows[number]]
+            self._folder.summarise(to_csv(summary.table(rows)))
+            raise StopIteration
+        self._tell(event)
         return False
 
     def _seek(self, cell: Cell) -> None:
-        if self._folder.find(cell, self._weights).run is None:
+        found = self._folder.find(cell, self._weights)
+        if found.run is None or found.path is None:
             self._missing.append(cell)
         else:
+            self._rows[cell.number] = summary.rows(cell, found.run, found.path.stem)
             self._request.done += 1
         self._request.view.tell("running", stage=f"looking for cell {cell.number} of {self._request.total}")
 
     def _tell(self, event: Event) -> None:
         request, cell = self._request, event.cell
         if event.kind == "saved":
+            assert event.run is not None
+            self._rows[cell.number] = summary.rows(cell, event.run, cell.stem)
             request.done += 1
         elif event.kind == "failed":
             request.faults.append(f"{cell.stem} failed: {event.message}")

@@ -13,6 +13,9 @@ from ctxviz.run import Run
 from ctxviz.ui import delta
 
 CHARTS: Final = ("field", "tokens", "tvd", "logit_linf", "patch_ratio", "replay_tvd", "held_tvd")
+REPLAYED: Final = ("replay_tvd", "held_tvd")
+NO_NUMBER: Final = "not finite"
+"""The cell of a replay that was made and whose logits are no numbers."""
 _REFERENCES: Final = {
     "tvd": ("noise_floor_tvd", "unpatched_tvd"),
     "logit_linf": ("noise_floor_linf", "unpatched_linf"),
@@ -40,7 +43,13 @@ def chart_csv(run: Run, chart: str) -> str:
     table: Table = {"step": list(range(n)), "token": new_texts(run, n)}
     for k, variant in enumerate(run.variants):
         numbers = _numbers(run, chart, k, n)
-        table[variant.label] = column(numbers)
+        cells = column(numbers)
+        # Only a replay that gave no number is infinite; one that was not made stays empty.
+        table[variant.label] = (
+            [NO_NUMBER if lost else cell for cell, lost in zip(cells, np.isinf(numbers), strict=True)]
+            if chart in REPLAYED
+            else cells
+        )
     for name in _REFERENCES.get(chart, ()):
         table |= {f"{name} {dtype}": column(run.reference(name, dtype)[:n]) for dtype in run.dtypes}
     return to_csv(table)
@@ -52,7 +61,7 @@ def _numbers(run: Run, chart: str, variant: int, n: int) -> NDArray[np.float64]:
     if chart == "replay_tvd":
         return delta.worst_replay(run, variant, 0, n)
     if chart == "held_tvd":
-        return run.replay(HELD, "tvd", variant)[:n]
+        return delta.worst_replay(run, variant, 0, n, (HELD,))
     return run.series(chart, variant)[:n]
 
 

@@ -10,7 +10,7 @@ from ctxviz.figures.palette import label
 from ctxviz.figures.text import readable
 from ctxviz.run import Run
 from ctxviz.ui import controls, messages, page
-from ctxviz.ui.jobs import PatchRequest
+from ctxviz.ui.jobs import PatchFiles, PatchRequest
 from ctxviz.ui.session import Session
 from ctxviz.ui.views import ACTIVE
 
@@ -27,7 +27,8 @@ def draw(session: Session, run: Run, step: int, variant: int) -> None:
     token = readable(run.token(step)[4])
     messages.hint(
         f"The patch of token {step}, “{token}”, {name}, is built again from the recorded history with the "
-        "model chosen on the Live page; its weights are checked to be the run's.",
+        "model chosen on the Live page. A model with another checksum is refused, or, where either has none, "
+        "one with another name or shape, and so is one that reads the prompt as other tokens.",
         "take",
     )
     reference = controls.chosen_model()
@@ -42,17 +43,46 @@ def draw(session: Session, run: Run, step: int, variant: int) -> None:
     view = request.view
     if view.state in ACTIVE:
         messages.hint(f"{view.stage or 'waiting for a turn'} …", "patch-stage")
+        st.button("Stop", key="stop_patch", on_click=session.stop_patch)
         page.watch(view, view.state)
     elif view.state == "failed":
         messages.tell("error", view.message, "patch")
+    elif view.state == "stopped":
+        messages.tell(
+            "note", "Stopped before the patch was built; build it again to have its files.", "patch"
+        )
     elif request.patch is not None:
         _draw_files(request, request.patch)
 
 
 def _draw_files(request: PatchRequest, patch: Rebuilt) -> None:
+    if request.files is None:
+        request.files = _files(request.run, patch)
+    files = request.files
+    with st.container(horizontal=True, key="take-files"):
+        _download("Patch (safetensors)", files.patch, files.name, "patch-file")
+        _download("Script that applies it", files.script.encode(), SCRIPT_NAME, "patch-script")
+        name = f"{files.name.removesuffix('.safetensors')}-peft.zip"
+        _download("PEFT adapter", files.adapter, name, "patch-peft")
+    if patch.variant.arithmetic == "factored":
+        messages.hint(
+            "This variant ran its patch beside the weights. The files write it into them, so their logits "
+            "are close to this variant's and not the same.",
+            "take-factored",
+        )
+    messages.hint(
+        "The script needs torch, transformers and safetensors only. A PEFT adapter runs the matrices as side "
+        "branches and holds the scale vectors as replaced weights; it cannot hold W′ as written, so its "
+        "logits are close to ours but not bit for bit. All of it belongs to this one token.",
+        "take-files",
+    )
+    st.code(files.script, language="python", wrap_lines=True)
+
+
+def _files(run: Run, patch: Rebuilt) -> PatchFiles:
     from ctxviz.store import adapter_zip, patch_bytes, patch_file_name, script
 
-    run, name = request.run, patch_file_name(patch.step, patch.variant)
+    name = patch_file_name(patch.step, patch.variant)
     data = patch_bytes(
         patch.patches,
         model=run.model.key,
@@ -65,26 +95,15 @@ def _draw_files(request: PatchRequest, patch: Rebuilt) -> None:
         update=patch.variant.update,
         first_layer=patch.variant.first_layer,
     )
-    code = script(name, request.reference)
     adapter = adapter_zip(
         patch.patches,
-        base_model=request.reference,
+        base_model=patch.reference,
         dtype=patch.variant.dtype,
         stored_scales=patch.stored_scales,
         kept_ids=patch.kept_ids,
         kept_positions=patch.kept_positions,
     )
-    with st.container(horizontal=True, key="take-files"):
-        _download("Patch (safetensors)", data, name, "patch-file")
-        _download("Script that applies it", code.encode(), SCRIPT_NAME, "patch-script")
-        _download("PEFT adapter", adapter, f"{name.removesuffix('.safetensors')}-peft.zip", "patch-peft")
-    messages.hint(
-        "The script needs torch, transformers and safetensors only. A PEFT adapter runs the matrices as side "
-        "branches and holds the scale vectors as replaced weights; it cannot hold W′ as written, so its "
-        "logits are close to ours but not bit for bit. All of it belongs to this one token.",
-        "take-files",
-    )
-    st.code(code, language="python", wrap_lines=True)
+    return PatchFiles(name, data, script(name, patch.reference), adapter)
 
 
 def _download(words: str, data: bytes, name: str, key: str) -> None:

@@ -25,12 +25,17 @@ VECTOR_BYTES: Final = 48 * 2**20
 holds the runs of several tabs."""
 MAX_INDEX: Final = 100_000
 DEFAULT_MODEL: Final = "gemma-3-270m"
+VIEWS: Final = ("variants", "prompts", "layers", "rules", "pair", "sweep")
+"""What the Compare page can show."""
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """What a link carries; ``step``, ``layer``, ``metric``, ``variant``, ``left`` and ``right`` are what is
-    looked at: the last two are the metrics of the Layers page."""
+    """What a link carries; from ``metric`` on it is what is looked at.
+
+    ``left`` and ``right`` are the metrics of the Layers page, ``coordinate`` the one that it follows
+    everywhere, None for one that stands out there; ``view`` is what the Compare page shows.
+    """
 
     prompt: str = PRESETS[0].prompt
     model: str = DEFAULT_MODEL
@@ -50,6 +55,8 @@ class Link:
     layer: int | None = None
     left: str = "scale_ratio"
     right: str = "output_error"
+    coordinate: int | None = None
+    view: str = VIEWS[0]
 
     def settings(self) -> RunSettings:
         """The settings of a run.
@@ -200,6 +207,8 @@ _NAMES: Final = {
     "layer": "layer",
     "left": "left",
     "right": "right",
+    "coordinate": "coordinate",
+    "view": "view",
 }
 _READERS: Final[dict[str, Callable[[str], Any]]] = {
     "prompt": _text(PROMPT_IN_LINK),
@@ -220,4 +229,6 @@ _READERS: Final[dict[str, Callable[[str], Any]]] = {
     "layer": _whole(0, MAX_INDEX),
     "left": _one_of(tuple(FIELDS)),
     "right": _one_of(tuple(FIELDS)),
+    "coordinate": _whole(0, MAX_INDEX),
+    "view": _one_of(VIEWS),
 }

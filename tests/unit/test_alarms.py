@@ -93,7 +93,7 @@ def test_a_dead_layer_has_one_alarm() -> None:
     assert [(place(a), a.value) for a in top(run)] == [(("dead", None, 4, None), 8)]
 
 
-@pytest.mark.parametrize(("metric", "value"), [("scale_max_abs", 4e4), ("output_max_abs", np.inf)])
+@pytest.mark.parametrize(("metric", "value"), [("scale_max_abs", 4e4), ("output_max_abs", 5e4)])
 def test_near_overflow_is_for_float16(metric: str, value: float) -> None:
     def run_with(size: float, dtype: str = "float16") -> Run:
         run = quiet(dtypes=[dtype])
@@ -105,7 +105,7 @@ def test_near_overflow_is_for_float16(metric: str, value: float) -> None:
     assert place(alarm) == ("near-overflow", 1, 3, 2)
     assert alarm.coordinate == (9 if metric == "scale_max_abs" else None)
     assert (alarm.value, alarm.threshold) == (value if np.isfinite(value) else None, NEAR_OVERFLOW)
-    size = "|Δm| = 4·10⁴ at coordinate 9" if metric == "scale_max_abs" else "|x| = ∞"
+    size = "|Δm| = 4·10⁴ at coordinate 9" if metric == "scale_max_abs" else "|x| = 5·10⁴"
     assert alarm.sentence.endswith(f": {size}, where float16 ends at 65504.")
     assert top(run_with(value)) == [alarm]
     assert find(run_with(FLOAT16_MAX / 2)) == []
@@ -118,6 +118,36 @@ def test_logits_that_are_no_numbers_are_an_overflow() -> None:
         run._series["tvd"].array[3, 0] = np.nan
         assert [place(a) for a in find(run)] == wanted
         assert all(a.value is None for a in find(run))
+
+
+def test_the_first_layer_without_a_number_is_where_float16_overflowed() -> None:
+    run = quiet(dtypes=["float16"])
+    run._series["tvd"].array[3, 0] = np.nan
+    run._fields["output_max_abs"].array[3, 0, 2:] = np.nan
+    (alarm,) = find(run)
+    assert place(alarm) == ("near-overflow", 0, 2, 3)
+
+
+def test_a_replay_of_a_patch_that_was_wrong_when_built_is_no_failure_of_its_own() -> None:
+    run = quiet(replays=["same", "batch"])
+    run._series["match"].array[2, 1] = 0
+    run._series["tvd"].array[2, 1] = 0.3
+    for kind in ("same", "batch"):
+        replayed(run, kind, 2, 1, tvd=0.3, match=0)
+    assert {a.kind for a in find(run)} == {"mismatch"}
+    run._series["match"].array[3, 1], run._series["tvd"].array[3, 1] = 0, np.nan
+    replayed(run, "batch", 3, 1, tvd=np.nan, match=0)
+    assert "replay-failure" not in {a.kind for a in find(run)}
+
+
+def test_what_the_model_with_context_loses_by_the_same_move_is_not_blamed_on_the_patch() -> None:
+    run = quiet(replays=["batch", "ulp"])
+    for kind in ("batch", "ulp"):
+        replayed(run, kind, 2, 1, tvd=0.05)
+    assert len(find(run)) == 2
+    run.refer(Reference(1, "float32", ulp_tvd=0.006))
+    (left,) = find(run)
+    assert "batch of two" in left.sentence
 
 
 def test_mismatches_and_ties_are_told_apart() -> None:

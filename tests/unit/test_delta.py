@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 from ctxviz.figures.words import alarms
 from ctxviz.records import Context, Fold, ModelIdentity, Reference, RunSettings, Step
-from ctxviz.run import Run
+from ctxviz.replaying import differs, ties
+from ctxviz.run import Run, replay_name
 from ctxviz.ui import delta, tables
 from ctxviz.ui.views import ReferenceLog, View, Views
 from tests.browser import harness
-from tests.synthetic import synthetic_run
+from tests.synthetic import synthetic_items, synthetic_run
 
 LARGEST_PER_TOKEN = 2048
 FLAT = 1.15
@@ -292,3 +293,80 @@ def test_only_rounded_weights_are_drawn_where_only_they_were_replayed():
     assert np.array_equal(worst, run.replay("rounded", "tvd", 0))
     assert "replay,token" not in tables.chart_csv(run, "replay_tvd")
     assert f"{worst[1]!r}".split("(")[-1].rstrip(")") in tables.chart_csv(run, "replay_tvd")
+
+
+def write(run: Run, kind: str, metric: str, variant: int, step: int, value: float) -> None:
+    run._series[replay_name(kind, metric)].array[step, variant] = value
+
+
+def entries(run: Run, start: int = 0) -> list[list[list]]:
+    """Per token what is sent of each variant, by a browser that holds ``start`` tokens."""
+    view = View()
+    view.show(run, "done")
+    answer = delta.delta(view, delta.Held(start, 0, view.epoch), "h_abs_min", 0)
+    return [token[2:] for token in answer["tokens"]]
+
+
+@pytest.mark.parametrize("start", [0, 4, 7])
+def test_another_token_of_a_replay_is_a_tie_below_the_latest_noise_floor(start):
+    run = synthetic_run(6, 16, 10, replays=("same", "batch"), hold=1, faults=False)
+    stable = 1
+    for step in (3, 6, 9):
+        write(run, "batch", "match", stable, step, 0)
+    floors = run._references["noise_floor_linf"].array
+    floors[4, 0] = run.baseline(6, "float32").margin * 1.01
+    floors[8, 0] = run.baseline(9, "float32").margin * 0.99
+    tie = ties(run, stable)
+    assert (tie[6], tie[9], tie[3]) == (True, False, False)
+    for step, found in enumerate(entries(run, start), start):
+        for k in range(len(run.variants)):
+            flags, tie = found[k][0], ties(run, k)[step]
+            other = differs(run, k, "batch")[step] or differs(run, k, "same")[step]
+            held = differs(run, k, "held")[step]
+            assert (bool(flags & 4), bool(flags & 16)) == (not other, bool(other and tie))
+            assert (bool(flags & 8), bool(flags & 32)) == (not held, bool(held and tie))
+            assert not flags & (64 | 128)
+    assert entries(run, start)[9 - start][stable][0] & 20 == 0
+
+
+def test_a_floor_that_comes_after_its_token_corrects_what_was_sent():
+    whole = synthetic_run(6, 16, 10, replays=("batch",), hold=2)
+    run = Run(whole.model, whole.context, whole.settings)
+    view, held, tokens, corrected = View(), delta.Held(), [], 0
+    view.show(run, "running")
+    for event in synthetic_items(run, 10):
+        if isinstance(event, Step):
+            run.append(event)
+        elif event.step in (4, 8):
+            margin = run.baseline(event.step, event.dtype).margin
+            run.refer(Reference(event.step, event.dtype, noise_floor_linf=margin * 1.01))
+        answer = delta.delta(view, held, "h_abs_min", 0)
+        held = delta.Held(answer["n"], answer["references"], answer["epoch"])
+        tokens += answer.get("tokens", [])
+        for step, flags in answer.get("flags", []):
+            assert step < answer["from"]
+            corrected += flags != [entry[0] for entry in tokens[step][2:]]
+            for entry, flag in zip(tokens[step][2:], flags, strict=True):
+                entry[0] = flag
+    assert corrected
+    assert [token[2:] for token in tokens] == entries(run)
+
+
+def test_a_replay_whose_logits_are_no_numbers_is_not_one_that_was_not_made():
+    run = synthetic_run(6, 16, 8, replays=("same", "batch"), hold=3)
+    stable = 1
+    write(run, "batch", "tvd", stable, 5, np.nan)
+    write(run, "held", "tvd", stable, 6, np.inf)
+    write(run, "batch", "tvd", stable, 2, np.nan)
+    write(run, "batch", "match", stable, 2, np.nan)
+    found = [entry[stable] for entry in entries(run)]
+    assert [step for step, (flags, *_) in enumerate(found) if flags & 64] == [5]
+    assert [step for step, (flags, *_) in enumerate(found) if flags & 128] == [6]
+    assert found[5][4] is None, "the finite replay of the same token must not hide it"
+    assert found[6][5] is None
+    assert found[2][4] == pytest.approx(run.replay("same", "tvd", stable)[2], rel=1e-3)
+    assert not any(entry[0] & (64 | 128) for token in entries(run) for entry in token[:1])
+    for chart, lost in (("replay_tvd", [5]), ("held_tvd", [6])):
+        rows = read_csv(tables.chart_csv(run, chart))
+        assert [int(row[0]) for row in rows[1:] if row[2 + stable] == tables.NO_NUMBER] == lost
+    assert read_csv(tables.chart_csv(run, "held_tvd"))[1][2 + stable] == ""

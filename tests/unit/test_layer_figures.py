@@ -15,7 +15,6 @@ import torch
 
 from ctxviz.errors import SettingsError
 from ctxviz.figures.card import FigureCard, to_csv
-from ctxviz.figures.cell import EPSILON
 from ctxviz.figures.coordinates import coordinates
 from ctxviz.figures.everywhere import everywhere
 from ctxviz.figures.guilty import guilty, guilty_sentence
@@ -26,7 +25,7 @@ from ctxviz.figures.scales import scales
 from ctxviz.figures.scatter import farthest
 from ctxviz.figures.spectrum import spectrum
 from ctxviz.numerics import rms_target
-from ctxviz.records import SOLVER_CASES, UPDATE_RULES, LayerVectors
+from ctxviz.records import EPSILONS, SOLVER_CASES, UPDATE_RULES, LayerVectors
 from ctxviz.run import Run
 from tests.synthetic import synthetic_run
 
@@ -128,9 +127,9 @@ def test_hostile_text_stays_text() -> None:
         assert tags <= {"<b>", "</b>", "<br>", "<extra>", "</extra>"}
 
 
-@pytest.mark.parametrize("dtype", EPSILON)
+@pytest.mark.parametrize("dtype", EPSILONS)
 def test_epsilons_are_those_of_the_dtypes(dtype: str) -> None:
-    assert EPSILON[dtype] == torch.finfo(getattr(torch, dtype)).eps
+    assert EPSILONS[dtype] == torch.finfo(getattr(torch, dtype)).eps
 
 
 def test_the_epsilon_is_a_line_where_it_lies_within_the_plot(run: Run) -> None:

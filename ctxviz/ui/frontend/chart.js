@@ -5,63 +5,14 @@
 
 import { decadeLines, domainFor, label, TEXT, tokenTicks } from "./axes.js";
 import { crossPath, dashes, svg, symbolPath } from "./look.js";
-import { sci } from "./words.js";
+import { counted, sci } from "./words.js";
 
 const HEIGHT = 250;
 const MARGIN = { left: 52, right: 12, top: 30, bottom: 46 };
 const ZERO_BAND = 22;
 const MARKERS = 16;
-
-export const CHARTS = [
-  {
-    key: "tvd",
-    at: 1,
-    title: "Total-variation distance",
-    axis: "TVD (0 to 1)",
-    caption: "Half the summed difference of the two next-token distributions: 0 is the same, 1 is disjoint.",
-    noise: "tvd",
-    unpatched: "unpatched",
-  },
-  {
-    key: "logit_linf",
-    at: 2,
-    title: "Largest logit gap",
-    axis: "max |Δ logit|",
-    caption: "The largest difference of one token's logit, with the context and patched without it.",
-    noise: "gap",
-    unpatched: "unpatchedGap",
-  },
-  {
-    key: "patch_ratio",
-    at: 3,
-    title: "Patch over scale vector",
-    axis: "‖Δm‖ / ‖m‖, largest over layers",
-    caption:
-      "Size of the change of the scale vector beside the vector itself; above 1 the patch outweighs it.",
-  },
-  {
-    key: "replay_tvd",
-    at: 4,
-    same: 4,
-    extra: "replay",
-    title: "TVD when replayed",
-    axis: "TVD (0 to 1), worst replay",
-    caption:
-      "The finished weights run again, without the help that building gave them: low means that the weights themselves carry the context.",
-    noise: "tvd",
-    unpatched: "unpatched",
-  },
-  {
-    key: "held_tvd",
-    at: 5,
-    same: 8,
-    extra: "held",
-    title: "TVD, one patch held",
-    axis: "TVD (0 to 1)",
-    caption: "One token's weights kept for all later tokens: the theorem gives every token weights of its own.",
-    unpatched: "unpatched",
-  },
-];
+// The bits of a token's flags: the same token, another that is a tie, a replay without a number.
+const BITS = { same: 1, tie: 2, lost: 0 };
 
 // Dashes of a reference line; those of a second dtype are wider apart and paler.
 export function referenceStyle(source, kind, dtype) {
@@ -91,6 +42,15 @@ export class LineChart {
     return source.tokens[step][2 + variant][this.about.at];
   }
 
+  has(source, step, variant, bit) {
+    return Boolean(source.tokens[step][2 + variant][0] & (this.about.bits ?? BITS)[bit]);
+  }
+
+  // The value at a token in words.
+  words(source, step, variant) {
+    return this.has(source, step, variant, "lost") ? "no number" : sci(this.value(source, step, variant));
+  }
+
   // The references that were measured: [name, kind, dtype index, values by step].
   references(source) {
     const { noise, unpatched } = this.about;
@@ -109,9 +69,13 @@ export class LineChart {
     if (this.epoch !== source.epoch) this.forget(source);
     const stretched = this.stretch(source);
     const domain = domainFor(source);
-    const anew =
-      stretched || domain !== this.domain || frame.width !== this.width || frame.theme !== this.theme;
-    Object.assign(this, { domain, width: frame.width, theme: frame.theme });
+    const same =
+      domain === this.domain &&
+      frame.width === this.width &&
+      frame.theme === this.theme &&
+      source.corrections === this.corrections;
+    const anew = stretched || !same;
+    Object.assign(this, { domain, width: frame.width, theme: frame.theme, corrections: source.corrections });
     if (anew) this.redraw(source);
     this.append(source);
     if (anew || this.drawnReferences !== source.references) this.drawReferences(source);
@@ -224,12 +188,14 @@ export class LineChart {
     for (let step = this.drawn; step < source.n; step += 1) {
       this.lines.forEach(({ symbol, line, marks }, k) => {
         const value = this.value(source, step, k);
+        if (this.has(source, step, k, "lost")) this.cross(this.x(step), MARGIN.top);
         if (value === null) return;
         const [x, y] = [this.x(step), this.y(value)];
         const joined = step > 0 && this.value(source, step - 1, k) !== null;
         line.add(`${joined ? "L" : "M"}${x.toFixed(1)},${y.toFixed(1)}${joined ? "" : "h.01"}`);
         if (step % spacing === (k * 3) % spacing) marks.add(symbolPath(symbol, x, y, 3.4));
-        this.mark(source.tokens[step][2 + k][0], x, y);
+        if (this.has(source, step, k, "tie")) this.tie(x, y);
+        else if (!this.has(source, step, k, "same")) this.cross(x, y);
       });
     }
     this.drawn = source.n;
@@ -237,11 +203,11 @@ export class LineChart {
     [this.halo, this.crosses].forEach((path) => path.show());
   }
 
-  mark(flags, x, y) {
-    const { same = 1 } = this.about;
-    if (same === 1 && flags & 2)
-      this.ties.append(label(x, y - 6, "≈", { fill: this.theme.ink, size: TEXT + 2, weight: 700 }));
-    if (flags & same || (same === 1 && flags & 2)) return;
+  tie(x, y) {
+    this.ties.append(label(x, y - 6, "≈", { fill: this.theme.ink, size: TEXT + 2, weight: 700 }));
+  }
+
+  cross(x, y) {
     const cross = crossPath(x, y, this.domain > 128 ? 3.5 : 5);
     for (const path of [this.halo, this.crosses]) path.add(cross);
   }
@@ -281,10 +247,12 @@ export class LineChart {
   describe(source) {
     const parts = source.run.look.variants.map(({ label: name }, k) => {
       const values = source.tokens.map((token) => token[2 + k][this.about.at]).filter((v) => v !== null);
-      if (!values.length) return `${name}: nothing measured`;
+      const lost = source.tokens.filter((_, step) => this.has(source, step, k, "lost")).length;
+      const without = lost ? `no number at ${counted(lost, "token")}` : "";
+      if (!values.length) return `${name}: ${without || "nothing measured"}`;
       let [least, most] = [values[0], values[0]];
       for (const value of values) [least, most] = [Math.min(least, value), Math.max(most, value)];
-      return `${name} from ${sci(least)} to ${sci(most)}`;
+      return `${name} from ${sci(least)} to ${sci(most)}${without && `, ${without}`}`;
     });
     return `Line chart, logarithmic: ${this.about.title} over ${source.n} tokens. ${parts.join("; ")}.`;
   }

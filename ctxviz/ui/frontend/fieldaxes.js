@@ -12,7 +12,7 @@ const ROOM = { text: 17, number: 50, spelled: 92, numbered: 50 };
 const LONGEST = 10;
 
 // Few tokens are spelled along the axis, of many their numbers are written.
-function spelled({ from, to }) {
+export function spelled({ from, to }) {
   return to - from <= FEW;
 }
 
@@ -37,7 +37,7 @@ function within(from, to, most) {
   return ticks;
 }
 
-// `place(step, layer)` is the box of a cell: { x, y, w, h }.
+// `place(step, layer)` is the box of a cell, { x, y, w, h }; `texts(step)` a token's text, empty until it comes.
 export function axes({ plot, box, texts, theme, place }) {
   const { left, top, width, height } = plot;
   const bottom = top + height;
@@ -50,7 +50,7 @@ export function axes({ plot, box, texts, theme, place }) {
     const at = (x + w / 2).toFixed(1);
     group.append(svg("line", { x1: at, x2: at, y1: bottom, y2: bottom + 4, stroke: theme.faint }));
     if (!words) group.append(label(at, bottom + 19, String(step), { fill: theme.soft }));
-    else group.append(turned(at, bottom + 12, brief(texts[step] ?? ""), -50, theme, "end"));
+    else group.append(turned(at, bottom + 12, brief(texts(step)), -50, theme, "end"));
   }
   if (!words) group.append(label(left + width / 2, bottom + 40, "token", { fill: theme.soft }));
   for (const layer of within(box.low, box.high, height / 28)) {

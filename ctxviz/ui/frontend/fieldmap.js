@@ -1,16 +1,20 @@
 // One map of layers x tokens: a canvas of cells, and an SVG above it with axes, colour bar and outlines.
 
 import { label } from "./axes.js";
-import { axes, colourBar, foot, mark, MARGIN, outline } from "./fieldaxes.js";
-import { exact, SPECIAL } from "./fieldscale.js";
+import { axes, colourBar, foot, mark, MARGIN, outline, spelled } from "./fieldaxes.js";
+import { Painter } from "./fieldpaint.js";
+import { exact } from "./fieldscale.js";
 import { el, svg } from "./look.js";
 
-const MOST_MARKS = 600;
-const ROOM = { mark: 8, dash: 11, letter: 11 };
+// Below this cells are too small for a mark of their own.
+const ROOM = 11;
+// What growth alone changes is not drawn anew more often than this, in ms, while a run is at work.
+const PATIENCE = 500;
 
 export class FieldMap {
   constructor() {
     this.canvas = el("canvas");
+    this.cellsOn = new Painter(this.canvas);
     this.node = svg("svg", { role: "img" });
     this.frame = el("div", { class: "field", tabindex: "0", role: "application" }, this.canvas, this.node);
   }
@@ -20,23 +24,65 @@ export class FieldMap {
     return { left, top, width: this.width - left - right, height: this.cells };
   }
 
-  // `frame` holds table, scale, box, texts, theme and width; only what changed is painted again.
-  draw(frame) {
-    const { table, scale, box, theme, width } = frame;
-    const now = [table, table.n, scale, theme, width, Object.values(box).join()];
-    if (this.last && now.every((value, i) => value === this.last[i])) return;
+  // `frame` holds table, scale, box, whole, texts, theme and width. New columns are added to what is there;
+  // all of it is painted again where something else changed, but not too often for a run at work (`busy`) that
+  // only grew: until then `late` is true. True if anything was drawn.
+  draw(frame, busy = false) {
+    const { table, scale, box, whole, theme, width } = frame;
+    const now = [table, scale, theme, width, box.from, whole || box.to, box.low, box.high];
+    const grew = this.last && now.every((value, i) => value === this.last[i]);
+    this.late = false;
+    if (grew && this.box.to === box.to && this.look === this.lookOf(scale)) return this.extend(frame);
+    this.late = grew && busy && performance.now() - this.paintedAt < PATIENCE;
+    if (this.late) return false;
     this.last = now;
+    [this.painted, this.paintedAt] = [table.n, performance.now()];
     Object.assign(this, frame);
     this.cells = Math.min(560, Math.max(240, table.layers * 17));
     this.height = MARGIN.top + this.cells + foot(box);
     this.resize();
-    this.paint();
+    this.look = this.lookOf(scale);
+    this.cellsOn.paint(this);
     this.cursor = svg("g", { visibility: "hidden" });
     this.chosen = svg("g", { visibility: "hidden" });
-    const parts = { plot: this.plot, box, texts: frame.texts, theme, scale, width };
-    this.node.replaceChildren(axes({ ...parts, place: (step, layer) => this.place(step, layer) }));
-    if (!scale.empty && scale.about.kind !== "category") this.node.append(colourBar(parts));
+    this.axes = this.drawAxes();
+    this.node.replaceChildren(this.axes);
+    if (!scale.empty && scale.about.kind !== "category") {
+      this.node.append(colourBar({ plot: this.plot, scale, theme, width }));
+    }
     this.node.append(this.chosen, this.cursor);
+    return true;
+  }
+
+  // Whatever of a scale decides how the same values are painted.
+  lookOf({ look, order }) {
+    return this.crowded ? `${look} ${order}` : look;
+  }
+
+  extend(frame) {
+    if (this.painted === frame.table.n) return false;
+    this.painted = frame.table.n;
+    Object.assign(this, frame);
+    this.cellsOn.extend();
+    if (spelled(this.box)) {
+      const axes = this.drawAxes();
+      this.axes.replaceWith(axes);
+      this.axes = axes;
+    }
+    return true;
+  }
+
+  drawAxes() {
+    const { plot, box, texts, theme } = this;
+    return axes({ plot, box, texts, theme, place: (step, layer) => this.place(step, layer) });
+  }
+
+  get marks() {
+    return this.cellsOn.marks;
+  }
+
+  get unmarked() {
+    return this.cellsOn.unmarked;
   }
 
   resize() {
@@ -80,88 +126,6 @@ export class FieldMap {
     return this.canvas.width < this.box.to - this.box.from;
   }
 
-  paint() {
-    const { canvas, box, table } = this;
-    const context = canvas.getContext("2d");
-    const share = Math.min(1, Math.max(0, (table.n - box.from) / (box.to - box.from)));
-    context.fillStyle = context.createPattern(this.hatch(), "repeat");
-    context.fillRect(0, 0, canvas.width * share, canvas.height);
-    context.imageSmoothingEnabled = false;
-    const picture = this.picture(canvas.width, box.high - box.low);
-    context.drawImage(picture, 0, 0, canvas.width, canvas.height);
-    this.marks = this.visibleMarks();
-    context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
-    context.translate(-this.plot.left, -this.plot.top);
-    for (const { x, y, r, special, letter } of this.marks) {
-      if (letter) write(context, letter, x, y, this.theme.font);
-      else stroke(context, special, x, y, r);
-    }
-  }
-
-  // Quiet stripes under cells without a value.
-  hatch() {
-    const tile = el("canvas", { width: 8, height: 8 });
-    const context = tile.getContext("2d");
-    context.fillStyle = this.theme.background;
-    context.fillRect(0, 0, 8, 8);
-    context.strokeStyle = this.theme.faint;
-    context.lineWidth = 1;
-    for (const shift of [-8, 0, 8]) {
-      context.moveTo(shift, 8);
-      context.lineTo(shift + 8, 0);
-    }
-    context.stroke();
-    return tile;
-  }
-
-  // One row of pixels per layer; where tokens share a pixel, the one with the largest rank.
-  picture(width, rows) {
-    const { table, scale, box } = this;
-    const picture = el("canvas", { width, height: rows });
-    const image = new ImageData(width, rows);
-    const pixels = new Uint32Array(image.data.buffer);
-    const span = box.to - box.from;
-    for (let x = 0; x < width; x += 1) {
-      const first = box.from + Math.floor((x * span) / width);
-      const last = Math.max(first + 1, box.from + Math.floor(((x + 1) * span) / width));
-      for (let row = 0; row < rows; row += 1) {
-        const layer = box.high - 1 - row;
-        let value = table.value(first, layer);
-        for (let step = first + 1; step < last; step += 1) {
-          const other = table.value(step, layer);
-          if (scale.rank(other) > scale.rank(value)) value = other;
-        }
-        pixels[row * width + x] = scale.pixel(value);
-      }
-    }
-    picture.getContext("2d").putImageData(image, 0, 0);
-    return picture;
-  }
-
-  // The marks for which there is room: all in large cells, in small ones only as long as they are few.
-  visibleMarks() {
-    const { table, scale, box } = this;
-    const { w, h } = this.place(box.from, box.low);
-    const room = Math.min(w, h);
-    const found = [];
-    this.unmarked = 0;
-    for (let step = box.from; step < Math.min(box.to, table.n); step += 1) {
-      for (let layer = box.low; layer < box.high; layer += 1) {
-        const value = table.value(step, layer);
-        const special = scale.special(value);
-        const letter = room >= ROOM.letter ? scale.letter(value) : "";
-        if (!letter && (!special || (special === "missing" && room < ROOM.dash))) continue;
-        const cell = this.place(step, layer);
-        const [x, y] = [cell.x + w / 2, cell.y + h / 2];
-        const r = Math.max(2.6, Math.min(5, 0.3 * room));
-        found.push({ x, y, r, letter, special });
-      }
-    }
-    if (room >= ROOM.mark || found.length <= MOST_MARKS) return found;
-    this.unmarked = found.length;
-    return [];
-  }
-
   point(cell) {
     this.show(this.cursor, cell, true);
   }
@@ -177,7 +141,7 @@ export class FieldMap {
     if (!shown) return;
     const place = this.place(cell.step, cell.layer);
     const special = this.scale.special(this.table.value(cell.step, cell.layer));
-    const small = Math.min(place.w, place.h) < ROOM.dash;
+    const small = Math.min(place.w, place.h) < ROOM;
     const parts = { cell: place, plot: this.plot, theme: this.theme, dashed };
     group.replaceChildren(...outline({ ...parts, special: small && special }));
   }
@@ -216,30 +180,4 @@ export class FieldMap {
     drawing.prepend(cells, marks);
     return drawing;
   }
-}
-
-function stroke(context, special, x, y, r) {
-  const [, outlined, filled] = SPECIAL[special];
-  const path = new Path2D(outlined(x, y, r));
-  for (const [colour, width] of [
-    ["#000", 4],
-    ["#fff", 1.6],
-  ]) {
-    context.strokeStyle = colour;
-    context.lineWidth = width;
-    context.stroke(path);
-  }
-  context.fillStyle = "#fff";
-  if (filled) context.fill(path);
-}
-
-function write(context, letter, x, y, font) {
-  context.font = `700 11px ${font}`;
-  context.textAlign = "center";
-  context.textBaseline = "middle";
-  context.lineWidth = 3;
-  context.strokeStyle = "#000";
-  context.strokeText(letter, x, y + 0.5);
-  context.fillStyle = "#fff";
-  context.fillText(letter, x, y + 0.5);
 }

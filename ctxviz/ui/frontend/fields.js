@@ -1,13 +1,14 @@
 // Two maps of layers x tokens side by side: one variant, two metrics, one cross-hair, one zoom.
 
+import { domainFor } from "./axes.js";
 import { drawLegend } from "./layout.js";
 import { listen } from "./fieldhands.js";
 import { build, drawEnds, legendEntries, naming, usable } from "./fieldlayout.js";
+import { fileButtons } from "./fieldfiles.js";
 import { scaleFor } from "./fieldscale.js";
 import { stateFor } from "./fieldstate.js";
 import { Tables } from "./fieldtable.js";
 import { colourScale, el, readTheme } from "./look.js";
-import { rasterise, saveButtons, standalone } from "./save.js";
 import { sourceFor } from "./source.js";
 import { dress } from "./style.js";
 import { counted } from "./words.js";
@@ -76,6 +77,7 @@ class Fields {
     this.tables?.end();
     this.resized.disconnect();
     cancelAnimationFrame(this.request);
+    clearTimeout(this.later);
     this.parts.view.remove();
   }
 
@@ -85,6 +87,13 @@ class Fields {
       this.request = null;
       this.draw();
     });
+  }
+
+  drawLater() {
+    this.later ??= setTimeout(() => {
+      this.later = null;
+      this.changed();
+    }, 500);
   }
 
   get n() {
@@ -122,7 +131,7 @@ class Fields {
     if (!shown || !parts.view.clientWidth) return;
     if (this.run !== source.run) this.meet();
     this.box = this.state.zoom.box(this.n, this.layers);
-    parts.sides.forEach((side, i) => this.drawSide(side, i));
+    parts.sides.forEach((side, i) => this.drawSide(side, i, source.busy));
     this.drawTools();
     this.drawCells();
   }
@@ -141,7 +150,13 @@ class Fields {
     return this.variant < this.run.look.variants.length ? this.variant : 0;
   }
 
-  drawSide(side, i) {
+  // What a map holds: for a run at work shown whole also room for tokens to come, so that cells stay in place.
+  get frameBox() {
+    const { source, state } = this;
+    return state.zoom.tokens || !source.busy ? this.box : { ...this.box, to: domainFor(source) };
+  }
+
+  drawSide(side, i, busy) {
     const key = this.metric(i);
     const about = this.run.fields[key];
     const table = this.tables.get(key, this.variantIndex);
@@ -150,11 +165,13 @@ class Fields {
     side.caption.textContent = about.meaning;
     drawEnds(side, about, range);
     this.fit(side, about, table, range);
-    const texts = this.source.tokens.map(([text]) => text);
+    const { theme, frameBox: box } = this;
+    const texts = (step) => this.source.tokens[step]?.[0] ?? "";
     const width = side.map.frame.clientWidth;
-    const drawn = side.map.last;
-    side.map.draw({ table, scale: side.scale, box: this.box, texts, theme: this.theme, width });
-    if (drawn === side.map.last) return;
+    const whole = !this.state.zoom.tokens;
+    const drawn = side.map.draw({ table, scale: side.scale, box, whole, texts, theme, width }, busy);
+    if (side.map.late) this.drawLater();
+    if (!drawn) return;
     const { label } = this.run.look.variants[this.variantIndex];
     side.map.node.setAttribute("aria-label", side.map.describe(label));
     drawLegend(side.legend, legendEntries(side.map));
@@ -167,8 +184,11 @@ class Fields {
   }
 
   fit(side, about, table, range) {
-    const now = [this.run, table, table.n, about, range.join()];
-    if (side.fitted?.every((value, k) => value === now[k])) return;
+    const now = [this.run, table, about, range.join()];
+    if (side.fitted?.every((value, k) => value === now[k])) {
+      side.scale.grow();
+      return;
+    }
     side.fitted = now;
     side.scale = scaleFor(about, table, this.colours, usable(about, range) ? range : [null, null]);
   }
@@ -273,23 +293,6 @@ class Fields {
         this.changed();
       });
     }
-    side.head.append(this.buttons(side, i));
-  }
-
-  buttons(side, i) {
-    const draw = () => {
-      const { map, scale } = side;
-      const title = `${scale.about.title}, ${this.run.look.variants[this.variantIndex].label}`;
-      return standalone(map.drawing(), title, legendEntries(map), this.theme);
-    };
-    const name = () => `ctxviz-${this.metric(i)}-${this.run.model}`.toLowerCase().replace(/[^a-z0-9]+/g, "-");
-    const csv = async () => {
-      const asked = new URLSearchParams({ metric: this.metric(i), variant: this.variantIndex });
-      const answer = await fetch(`/_ctxviz/values/${this.source.id}/csv?${asked}`);
-      if (!answer.ok) throw new Error(`status ${answer.status}`);
-      return answer.blob();
-    };
-    const what = `the ${side.name.toLowerCase()} map`;
-    return saveButtons(what, name, { svg: draw, png: async () => rasterise(draw()), csv });
+    side.head.append(fileButtons(this, side, i));
   }
 }

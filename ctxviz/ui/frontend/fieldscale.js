@@ -46,9 +46,40 @@ class Scale {
     Object.assign(this, { about, table, colours, range });
     this.pixels = Uint32Array.from(colours, packed);
     this.black = packed("#000000");
-    this.numbers = table.values.subarray(0, table.n * table.layers);
-    this.fit();
-    this.count();
+    this.counts = Object.fromEntries(Object.keys(SPECIAL).map((name) => [name, 0]));
+    this.extremes = [Infinity, -Infinity];
+    this.order = "";
+    this.read = 0;
+    this.begin?.();
+    this.grow();
+  }
+
+  // Take in what the table gained. `look` changes where the same value is now painted otherwise, `order` where
+  // another one of those that share a pixel is.
+  grow() {
+    const { table } = this;
+    const end = table.n * table.layers;
+    if (this.read === end && this.look !== undefined) return;
+    const fresh = table.values.subarray(this.read, end);
+    this.read = end;
+    this.widen(fresh);
+    this.look = this.settle();
+    for (const value of fresh) {
+      const special = this.special(value);
+      if (special) this.counts[special] += 1;
+    }
+  }
+
+  // The extremes of what is new and of what was there.
+  widen(fresh) {
+    let [low, high] = this.extremes;
+    for (const value of fresh) {
+      const size = this.measure(value);
+      if (size < low) low = size;
+      if (size > high) high = size;
+    }
+    this.extremes = [low, high];
+    this.empty = low === Infinity;
   }
 
   // The ends of the range: as fixed, else as the values have it; never empty.
@@ -57,14 +88,7 @@ class Scale {
     this.least = least ?? Math.min(automatic[0], most === null ? Infinity : most - slack(most));
     this.most = most ?? Math.max(automatic[1], this.least + slack(this.least));
     [this.low, this.high] = [this.along(this.least), this.along(this.most)];
-  }
-
-  count() {
-    this.counts = Object.fromEntries(Object.keys(SPECIAL).map((name) => [name, 0]));
-    for (const value of this.numbers) {
-      const special = this.special(value);
-      if (special) this.counts[special] += 1;
-    }
+    return [this.least, this.most, this.empty].join();
   }
 
   place(value) {
@@ -142,20 +166,17 @@ class LogScale extends Scale {
     return Math.log10(value);
   }
 
-  fit() {
-    let [low, high] = [Infinity, -Infinity];
-    for (const value of this.numbers) {
-      const size = Math.abs(value);
-      if (!(size > 0 && size < Infinity)) continue;
-      low = Math.min(low, size);
-      high = Math.max(high, size);
-    }
-    this.empty = low === Infinity;
+  measure(value) {
+    const size = Math.abs(value);
+    return size > 0 && size < Infinity ? size : NaN;
+  }
+
+  settle() {
+    const [low, high] = this.extremes;
     const automatic = this.empty
       ? [0.1, 1]
       : [10 ** (Math.floor(2 * Math.log10(low)) / 2), 10 ** (Math.ceil(2 * Math.log10(high)) / 2)];
-    this.ends(automatic, (end) => end * 0.9);
-    this.extremes = [low, high];
+    return this.ends(automatic, (end) => end * 0.9);
   }
 
   special(value) {
@@ -181,16 +202,12 @@ class CountScale extends Scale {
     return Math.log10(1 + value);
   }
 
-  fit() {
-    let most = -Infinity;
-    let least = Infinity;
-    for (const value of this.numbers) {
-      if (value > most) most = value;
-      if (value < least) least = value;
-    }
-    this.empty = most === -Infinity;
-    this.ends([0, Math.max(1, most)], () => 1);
-    this.extremes = [least, most];
+  measure(value) {
+    return value;
+  }
+
+  settle() {
+    return this.ends([0, Math.max(1, this.extremes[1])], () => 1);
   }
 
   special(value) {
@@ -208,12 +225,24 @@ class CountScale extends Scale {
 }
 
 class CategoryScale extends Scale {
-  fit() {
+  begin() {
     this.colours = STEPS;
     this.pixels = Uint32Array.from(STEPS, packed);
     this.tally = this.about.words.map(() => 0);
-    for (const value of this.numbers) if (value in this.tally) this.tally[value] += 1;
+    this.extremes = null;
+  }
+
+  widen(fresh) {
+    for (const value of fresh) if (value in this.tally) this.tally[value] += 1;
     this.empty = !this.tally.some(Boolean);
+  }
+
+  // Which category is drawn where several share a pixel depends on the order of their numbers.
+  settle() {
+    const order = [...this.tally.keys()].sort((a, b) => this.tally[a] - this.tally[b]);
+    const equal = order.map((k, i) => i > 0 && this.tally[k] === this.tally[order[i - 1]]);
+    this.order = [...order, ...equal].join();
+    return String(this.empty);
   }
 
   special(value) {

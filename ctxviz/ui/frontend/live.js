@@ -1,7 +1,8 @@
 // The live view: pulls what is new of a run and draws it.
 
 import { drawAlarms } from "./alarms.js";
-import { CHARTS, LineChart } from "./chart.js";
+import { LineChart } from "./chart.js";
+import { CHARTS } from "./charts.js";
 import { HeatMap } from "./heatmap.js";
 import { build, drawLegend, legendEntries } from "./layout.js";
 import { el, readTheme } from "./look.js";

@@ -90,7 +90,7 @@ export class Pointer {
     const rows = variants.map(({ label, color }, k) => {
       const [flags, , , , , , other] = source.tokens[step][2 + k];
       const said = other === undefined ? "" : `${flags & 2 ? "≈" : "✗"} “${other}”`;
-      return [label, sci(chart.value(source, step, k)), said, color];
+      return [label, chart.words(source, step, k), said, color];
     });
     for (const [name, , , values] of chart.references(source)) {
       if (values[step] !== undefined) rows.push([name, sci(values[step]), "", null]);

@@ -133,7 +133,7 @@ class Source {
     this.epoch = epoch;
     this.run = run;
     this.tokens = [];
-    this.references = 0;
+    this.references = this.corrections = 0;
     this.referred = (run?.dtypes ?? []).map(() => ({ unpatched: [], tvd: [], gap: [], unpatchedGap: [] }));
     this.verdict = null;
     this.alarms = { list: [], count: 0 };
@@ -164,11 +164,21 @@ class Source {
       if (gap !== null) lists.gap[step] = gap;
       if (unpatchedGap !== null) lists.unpatchedGap[step] = unpatchedGap;
     }
+    for (const [step, flags] of answer.flags ?? []) this.correct(step, flags);
     this.references = answer.references;
     this.verdict = answer.verdict ?? this.verdict;
     if (JSON.stringify(answer.alarms ?? this.alarms) !== JSON.stringify(this.alarms))
       this.alarms = answer.alarms;
     return before !== JSON.stringify([this.status, this.n, this.references, this.epoch]);
+  }
+
+  // What a token is marked by, told anew: a noise floor that came after it decides what is a tie.
+  correct(step, flags) {
+    flags.forEach((flag, k) => {
+      const entry = this.tokens[step][2 + k];
+      if (entry[0] !== flag) this.corrections += 1;
+      entry[0] = flag;
+    });
   }
 
   // The latest arrivals, for the rate.
