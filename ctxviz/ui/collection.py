@@ -102,6 +102,16 @@ def _subject(path: Path, _mtime: int, _size: int) -> str:
     return f"{readable(run.model.name, TITLE)} · {', '.join(run.settings.updates)}"
 
 
+def about(runs: Sequence[Run]) -> str:
+    """What a sweep's runs are, in a line."""
+    model = runs[0].model
+    torch = dict(model.libraries).get("torch", "unknown")
+    return (
+        f"{counted(len(runs), 'run')} of {model.name}, {counted(sum(map(len, runs)), 'token')} "
+        f"in all (torch {torch}, {model.device}, {counted(model.threads, 'thread')})."
+    )
+
+
 def title_of(run: Run) -> str:
     """A preset's title, or the beginning of the prompt."""
     titles = {preset.prompt: preset.title for preset in PRESETS}

@@ -19,7 +19,7 @@ from ctxviz.figures.sweeps import QUANTITIES, first_layer_field, first_layer_lin
 from ctxviz.figures.text import counted, readable
 from ctxviz.records import Variant
 from ctxviz.run import Run
-from ctxviz.ui import collection, components, messages, page, sweep_form, sweeping
+from ctxviz.ui import collection, components, messages, page, sweep_form
 from ctxviz.ui.library import UPLOAD_LIMIT_MB
 from ctxviz.ui.session import Session
 from ctxviz.ui.url_state import VIEWS
@@ -27,6 +27,7 @@ from ctxviz.ui.url_state import VIEWS
 PROMPT_SHOWN: Final = 160
 """Characters of a run's prompt under its name."""
 FAULTS_SHOWN: Final = 3
+_CHOSEN: Final = "chosen_"
 _TITLES: Final = {
     "variants": "One prompt, all variants",
     "prompts": "Several prompts",
@@ -113,7 +114,7 @@ def _draw_sweep(session: Session, view: str) -> None:
     if not read.runs:
         messages.tell("note", "No cell of this sweep can be read; make it again.", "unreadable")
         return
-    messages.hint(_about(read.runs), "sweep")
+    messages.hint(collection.about(read.runs), "sweep")
     cells = [(variant, run, i) for run in read.runs for i, variant in enumerate(run.variants)]
     if view == "prompts":
         _draw_prompts(read.runs)
@@ -260,14 +261,22 @@ def _choose(
     shown: Callable[[str], str] = str,
     first: str | None = None,
 ) -> str:
-    """A select box that keeps its choice while it is there, else begins with ``first``.
+    """A select box that shows ``first`` until the reader chooses, and again where the choice is gone.
 
     What it offers is drawn as text and never read as Markdown.
     """
-    names = list(options)
-    if st.session_state.get(key) not in names:
-        st.session_state[key] = first if first in names else names[0]
-    return str(st.selectbox(words, names, format_func=shown, key=key, persist_state="session"))
+    state, names = st.session_state, list(options)
+    if not (state.get(_CHOSEN + key) and state.get(key) in names):
+        state[key], state[_CHOSEN + key] = first if first in names else names[0], False
+    chosen = st.selectbox(
+        words,
+        names,
+        format_func=shown,
+        key=key,
+        on_change=lambda: state.update({_CHOSEN + key: True}),
+        persist_state="session",
+    )
+    return str(chosen)
 
 
 def _described(runs: dict[str, Run], name: str) -> str:
@@ -280,18 +289,10 @@ def _begin_with_ones_own(session: Session, key: str, titles: dict[str, str]) -> 
     state = st.session_state
     if own in titles and state.get(f"{key}_own") != own:
         state[f"{key}_own"] = state[key] = own
+        state[_CHOSEN + key] = True
 
 
 def _fitting(view: str, titles: dict[str, str]) -> str | None:
     """The shipped sweep that a view is best shown with."""
     wanted = {"prompts": "five-prompts", "layers": "first-layer", "rules": "choose-tau"}.get(view, "")
     return next((name for name in titles if Path(name).name == wanted), None)
-
-
-def _about(runs: list[Run]) -> str:
-    first = runs[0]
-    torch = dict(first.model.libraries).get("torch", "unknown")
-    return (
-        f"{counted(len(runs), 'run')} of {first.model.name}, {counted(sum(map(len, runs)), 'token')} "
-        f"in all (torch {torch}, {first.model.device}, {counted(first.model.threads, 'thread')})."
-    )

@@ -118,7 +118,7 @@ def replay_job(view: View, reference: str, run: Run, settings: RunSettings) -> J
 
 @dataclass(frozen=True, slots=True)
 class PatchFiles:
-    """A patch to take away: its file's ``name`` and bytes, the script that applies it, a PEFT adapter's zip."""
+    """A patch's file by ``name`` and bytes, the script that applies it, and a PEFT adapter's zip."""
 
     name: str
     patch: bytes

@@ -85,5 +85,7 @@ def _progress(session: Session) -> None:
     wanted = 0 if run is None else run.settings.max_new_tokens
     share = made / wanted if wanted else (view.progress or 0.0)
     words = f"token {min(made + 1, wanted)} of {wanted}" if wanted else view.stage
-    st.progress(min(1.0, share), text=words or view.state)
+    st.progress(min(1.0, share))
+    # Not in the bar, whose text is read as Markdown: a stage may name a model.
+    messages.hint(words or view.state, "progress")
     st.button("Stop", key="stop-card", on_click=session.stop)

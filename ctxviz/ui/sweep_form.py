@@ -159,6 +159,7 @@ def _bar(session: Session) -> None:
         return
     view = request.view
     views().get(view.id)
-    st.progress(view.progress or 0.0, text=view.stage or "waiting for a turn")
+    st.progress(view.progress or 0.0)
+    messages.hint(view.stage or "waiting for a turn", "sweep-progress")
     if view.state not in ACTIVE and not worker().holds(view.id):
         st.rerun()

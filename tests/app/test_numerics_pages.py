@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 import zipfile
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from ctxviz.models import loading
+from ctxviz.presets import PRESETS
 from ctxviz.run import Run
 from ctxviz.store import load_patch, save_run
-from ctxviz.ui import collection, sweep_form, sweeping
+from ctxviz.ui import collection, jobs, layers_page, sweep_form, sweeping
 from ctxviz.ui.session import COMPARED
 from tests.app.conftest import Page
 from tests.synthetic import synthetic_run
@@ -55,8 +60,43 @@ def cards(page: Page) -> list[dict]:
     ]
 
 
+def choose_alarm(page: Page, row: int | None) -> Page:
+    """What the browser does when a row of the list of alarms is chosen, or undone."""
+    states = page.at._tree.get_widget_states()
+    chosen = states.widgets.add(id=page.at.dataframe[-1].proto.id)
+    rows = [] if row is None else [row]
+    chosen.string_value = json.dumps({"selection": {"rows": rows, "columns": [], "cells": []}})
+    page.at._run(states)
+    assert not page.at.exception
+    return page
+
+
+def slowed(folder: Path, monkeypatch: pytest.MonkeyPatch, seconds: float = 0.05) -> str:
+    """A tiny model of which every turn of a run takes some time."""
+    take = jobs.Measurement.__next__
+    monkeypatch.setattr(jobs.Measurement, "__next__", lambda self: (time.sleep(seconds), take(self))[1])
+    return str(folder)
+
+
 def titles(page: Page) -> list[str]:
     return [card["title"] for card in cards(page)]
+
+
+def kept_cells(folder: Path, *runs: Run) -> list[Path]:
+    """Runs as the cells of a sweep."""
+    folder.mkdir(parents=True)
+    paths = [folder / f"{k:03d}-cell.ctxviz" for k in range(1, len(runs) + 1)]
+    for path, run in zip(paths, runs, strict=True):
+        save_run(run, path, vectors=False)
+    return paths
+
+
+def with_floor(run: Run, prompt: str, floor: float) -> Run:
+    """The same numbers under another prompt and floor."""
+    run.context = replace(run.context, prompt=prompt)
+    run.settings = replace(run.settings, floor=floor)
+    run.variants = run.settings.variants
+    return run
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -123,6 +163,82 @@ class TestLayers:
         assert set(page.at.dataframe[-1].value["kind"]) == {"tie"}
         assert "inside the noise floor" in page.texts() or "rounding alone" in page.texts()
 
+    def test_an_alarm_is_followed_once_for_each_time_it_is_chosen(self) -> None:
+        page = at("layers")
+        table = page.at.dataframe[-1].value
+        row = int(table.index[table["kind"] == "blow-up"][1])
+        place = (int(table["token"][row]), int(table["layer"][row]))
+        choose_alarm(page, row)
+        assert (page.session.focus.step, page.session.focus.layer) == place
+        assert page.at.number_input("coordinate").value == table["j"][row]
+        page.at.number_input("inspect_step").set_value((place[0] + 1) % 8)
+        page.run()
+        moved = page.session.focus
+        assert moved.step != place[0]
+        page.at.session_state["alarm_kinds"] = ["blow-up", "tie"]
+        page.run()
+        page.session.open(synthetic_run(6, 64, 7, replays=("same",)))
+        page.run()
+        assert page.session.focus.step is None, "another list and another run follow nothing"
+        page.press("back")
+        page.at.session_state["alarm_kinds"] = []
+        page.run()
+        page.session.focus = moved
+        page.run()
+        assert page.session.focus == moved
+        choose_alarm(page, None)
+        assert page.session.focus == moved
+        choose_alarm(page, row)
+        assert (page.session.focus.step, page.session.focus.layer) == place
+
+    def test_dead_coordinates_are_of_no_token(self) -> None:
+        page = at("layers", step="5", layer="0")
+        table = page.at.dataframe[-1].value
+        row = int(table.index[table["kind"] == "dead"][0])
+        choose_alarm(page, row)
+        assert (page.session.focus.step, page.session.focus.layer) == (5, int(table["layer"][row]))
+
+    def test_the_kinds_stay_chosen_from_page_to_page(self) -> None:
+        page = at("layers")
+        page.at.button_group("alarm_kinds").set_value(["tie"])
+        page.run()
+        turn_to(turn_to(page, "replay"), "layers")
+        assert set(page.at.dataframe[-1].value["kind"]) == {"tie"}
+
+    def test_a_link_reopens_the_coordinate(self) -> None:
+        page = at("layers", coordinate="17")
+        assert any(t.startswith("Coordinate 17 ") for t in titles(page))
+        page.at.number_input("coordinate").set_value(9)
+        page.run()
+        assert page.at.query_params["coordinate"] == "9"
+        assert any(t.startswith("Coordinate 9 ") for t in titles(at("layers", coordinate="9999"))) is False
+
+    def test_the_coordinate_is_drawn_again_only_where_it_is_another(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        drawn = []
+        make = layers_page.everywhere
+        monkeypatch.setattr(layers_page, "everywhere", lambda *a: (drawn.append(a[1:]), make(*a))[1])
+        page = at("layers")
+        page.at.number_input("inspect_step").set_value(1)
+        page.run()
+        assert len(drawn) == 1
+        page.at.number_input("coordinate").set_value(3)
+        page.run()
+        assert drawn[1:] == [(3, 0)]
+
+    @pytest.mark.parametrize("name", ["layers", "replay"])
+    def test_a_growing_run_says_as_of_when(
+        self, name: str, tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        page = Page(model=slowed(tiny_folder, monkeypatch), tokens="200", prompt="the", replay="same")
+        page.press("generate").wait(lambda: len(page.session.view.run or ()) > 1)
+        turn_to(page, name)
+        assert "The figures are as of token " in page.texts()
+        assert " of 200" in page.texts()
+        page.press("refresh").press("stop-card").wait_for("stopped")
+        assert "The figures are as of token " not in page.texts()
+
     def test_coordinates_that_were_not_kept_are_said_to_be_missing(self) -> None:
         page = at("layers")
         run = synthetic_run(6, 64, 4, vectors=False)
@@ -147,6 +263,55 @@ class TestTakeAway:
         assert request.patch is not None
         assert request.patch.step == 2
         assert "AutoModelForCausalLM" in page.at.code[0].value
+        assert f"MODEL = {request.patch.reference!r}" in page.at.code[0].value
+        files = request.files
+        page.run()
+        assert request.files is files, "made once"
+
+    def test_the_script_names_what_stock_transformers_loads(
+        self, tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        elsewhere = property(lambda _: "org/elsewhere")
+        monkeypatch.setattr(loading.LoadedModel, "stock_reference", elsewhere)
+        page = Page(model=str(tiny_folder), tokens="2", update="stable", prompt="the and the and")
+        page.press("generate").wait_for("done")
+        turn_to(page, "layers").press("build_patch")
+        request = page.session.patch
+        assert request is not None
+        page.wait(lambda: request.view.state in ("done", "failed"))
+        assert "MODEL = 'org/elsewhere'" in page.at.code[0].value
+        assert request.files is not None
+        adapter = zipfile.ZipFile(BytesIO(request.files.adapter))
+        config = json.loads(adapter.read("adapter_config.json"))
+        assert config["base_model_name_or_path"] == "org/elsewhere"
+
+    def test_a_factored_patch_says_that_its_files_are_written(self, tiny_folder: Path) -> None:
+        page = Page(
+            model=str(tiny_folder), tokens="2", update="stable", arithmetic="factored", prompt="the and"
+        )
+        page.press("generate").wait_for("done")
+        turn_to(page, "layers").press("build_patch")
+        request = page.session.patch
+        assert request is not None
+        page.wait(lambda: request.view.state in ("done", "failed"))
+        assert "ran its patch beside the weights" in page.texts()
+
+    def test_reading_the_history_can_be_stopped(
+        self, tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        page = Page(model=str(tiny_folder), tokens="40", update="stable", prompt="the and the and")
+        page.press("generate").wait_for("done")
+        turn_to(page, "layers")
+        page.at.number_input("inspect_step").set_value(39)
+        take = jobs._Building.__next__
+        monkeypatch.setattr(jobs._Building, "__next__", lambda self: (time.sleep(0.2), take(self))[1])
+        page.run().press("build_patch")
+        request = page.session.patch
+        assert request is not None
+        page.wait(lambda: request.view.state == "running").press("stop_patch")
+        page.wait(lambda: request.view.state not in ("running", "queued", "loading"))
+        assert "Stopped before the patch was built" in page.texts()
+        assert request.patch is None
 
     def test_a_model_that_did_not_make_the_run_is_refused(self, tiny_folder: Path) -> None:
         page = at("layers", model=str(tiny_folder))
@@ -197,6 +362,42 @@ class TestReplay:
         page.run()
         assert "nothing can be replayed" in page.texts()
 
+    def test_nothing_chosen_or_nothing_written_is_said_and_not_begun(self) -> None:
+        page = at("replay")
+        assert not page.at.button("again").disabled
+        page.at.button_group("again_kinds").set_value([])
+        page.run()
+        assert page.at.button("again").disabled
+        assert "Nothing is chosen" in page.texts()
+        page.at.toggle("again_budget").set_value(True)
+        page.run()
+        assert not page.at.button("again").disabled
+        page.session.open(synthetic_run(4, 16, 3, updates=("stable",), arithmetics=("factored",)))
+        page.run()
+        assert page.at.button("again").disabled
+        assert "no weights to run again" in page.texts()
+
+    def test_a_token_to_hold_fits_a_shorter_run(self) -> None:
+        page = at("replay")
+        page.at.toggle("again_holds").set_value(True)
+        page.run()
+        page.at.number_input("again_hold").set_value(7)
+        page.run()
+        page.session.open(synthetic_run(6, 64, 3, replays=("same",)))
+        page.run()
+        assert page.at.number_input("again_hold").value == 2
+
+    def test_a_tokens_text_is_beside_its_number_and_in_no_label(self) -> None:
+        page = at("replay")
+        page.session.open(synthetic_run(4, 16, 3, replays=("batch",), texts=(HOSTILE,)))
+        page.run()
+        page.at.number_input("replay_step").set_value(2)
+        page.run()
+        assert page.session.focus.step == 2
+        assert f"“{HOSTILE[:20]}" in page.texts()
+        widgets = [*page.at.number_input, *page.at.button, *page.at.toggle, *page.at.get("button_group")]
+        assert "<img" not in " ".join(str(widget.proto) for widget in widgets)
+
     def test_the_live_settings_ask_for_replays(self, tiny_folder: Path) -> None:
         page = Page(
             model=str(tiny_folder), tokens="3", update="stable", replay="batch,ulp", hold="1", budget="yes"
@@ -219,14 +420,118 @@ class TestCompare:
         page.at.session_state["compare_view"] = "pair"
         page.run()
         assert len(cards(page)) == 1
-        assert page.at.selectbox("pair_A").value.startswith("On screen")
-        assert page.at.selectbox("pair_B").value.startswith(("Recorded", "Earlier"))
+        a, b = page.at.selectbox("pair_A"), page.at.selectbox("pair_B")
+        assert (a.value, b.value) == ("Run 1", "Recorded")
+        assert a.options == [
+            "Run 1 · As a slightly irritable robot on… · Synthetic · 6 tokens",
+            "Recorded · As a slightly irritable robot on… · Synthetic · 8 tokens",
+        ]
 
-    def test_uploaded_runs_are_few_and_named(self) -> None:
+    def test_runs_keep_their_names_and_the_one_on_screen_is_chosen_first(self) -> None:
         page = at("compare")
-        page.session.compared.extend(synthetic_run(4, 8, 2, seed=k) for k in range(COMPARED + 2))
-        names = list(collection.of_tab(page.session))
-        assert sum(name.startswith("Uploaded") for name in names) == COMPARED + 2
+        first, second, third = (synthetic_run(6, 64, n, seed=n) for n in (3, 4, 5))
+        page.session.open(first)
+        page.session.open(second)
+        page.run()
+        assert page.at.selectbox("compare_run").value == "Run 2"
+        page.at.session_state["compare_view"] = "pair"
+        page.run()
+        page.at.selectbox("pair_A").set_value("Run 1")
+        page.run()
+        page.session.open(third)
+        page.run()
+        assert page.at.selectbox("pair_A").value == "Run 1"
+        found = collection.of_tab(page.session)
+        assert list(found) == ["Run 3", "Run 2", "Run 1", "Recorded"]
+        assert (found["Run 1"], found["Run 3"]) == (first, third)
+        page.session.earlier.clear()
+        assert list(collection.of_tab(page.session)) == ["Run 3", "Recorded"]
+
+    def test_runs_opened_to_be_compared_are_few(self) -> None:
+        page = at("compare")
+        runs = [synthetic_run(4, 8, 2, seed=k) for k in range(COMPARED + 2)]
+        for run in [*runs, runs[-1]]:
+            collection.compare(page.session, run)
+        assert page.session.compared == runs[-COMPARED:]
+
+    def test_a_cell_of_a_sweep_is_one_of_two_runs(self, own_sweeps: Path) -> None:
+        cell = kept_cells(own_sweeps / "one", synthetic_run(4, 8, 3, seed=9))
+        page = at("compare", view="pair")
+        assert page.at.selectbox("pair_A").value == "Recorded"
+        page.press("add_cell")
+        assert "Run 1" in page.at.selectbox("pair_B").value
+        assert len(collection.of_tab(page.session)["Run 1"]) == 3
+        assert cell[0].stem in page.at.selectbox("cell_of_sweep").options
+        cell[0].write_bytes(b"PK nonsense")
+        page.press("add_cell")
+        assert f"{cell[0].name}: " in page.texts()
+
+    def test_what_is_compared_is_in_the_link_and_kept(self) -> None:
+        page = at("compare", view="pair")
+        assert len(cards(page)) == 1
+        page.at.button_group("compare_view").set_value("rules")
+        page.run()
+        assert page.at.query_params["view"] == "rules"
+        turn_to(turn_to(page, "layers"), "compare")
+        assert page.at.query_params["view"] == "rules"
+        assert "There is no sweep yet" in page.texts()
+
+    def test_one_floor_is_shown_and_each_prompt_once(self, own_sweeps: Path) -> None:
+        settings = {"updates": ("floored",), "dtypes": ("float32",)}
+        runs = [
+            with_floor(synthetic_run(4, 8, 3, seed=k, **settings), prompt, floor)
+            for k, (prompt, floor) in enumerate([("a b", 0.1), ("a b", 0.6), ("a c", 0.1), ("a c", 0.6)])
+        ]
+        kept_cells(own_sweeps / "floors", *runs)
+        page = at("compare", view="prompts")
+        assert page.at.selectbox("compare_floor").options == ["0.1", "0.6"]
+        page.at.selectbox("compare_floor").set_value("0.6")
+        page.run()
+        boxes, rates = cards(page)
+        assert len(boxes["csv"].splitlines()) == 3
+        assert "of 2 prompts and 1 variant" in boxes["alt"]
+        assert "over 2 prompts. floored 0.6 float32: " in rates["alt"]
+
+    def test_prompts_that_look_alike_are_numbered(self) -> None:
+        prompts = ["the same beginning of a, one", "the same beginning of a, two", PRESETS[0].prompt]
+        runs = [with_floor(synthetic_run(4, 8, 2), prompt, 0.6) for prompt in [*prompts, prompts[1]]]
+        names = [name for name, _ in collection.named_by_prompt(runs)]
+        assert names == [f"1 · {prompts[0]}", f"2 · {prompts[1]}", PRESETS[0].title, f"2 · {prompts[1]}"]
+
+    def test_cells_beyond_the_limit_are_counted(
+        self, own_sweeps: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        kept_cells(own_sweeps / "many", *(synthetic_run(4, 8, 2, seed=k) for k in range(4)))
+        monkeypatch.setattr(collection, "KEPT", 3)
+        page = at("compare", view="prompts")
+        assert "The first 3 cells are shown; 1 are left out." in page.texts()
+
+    def test_sweeps_of_ones_own_are_told_apart_by_what_they_are(self, own_sweeps: Path) -> None:
+        for name in ("aaaaaa1", "bbbbbb2"):
+            kept_cells(own_sweeps / name, synthetic_run(4, 8, 2), synthetic_run(4, 8, 2, seed=1))
+        kept_cells(own_sweeps / "c", synthetic_run(4, 8, 2, updates=("stable",)))
+        assert set(collection.sweep_titles().values()) == {
+            "made here · Synthetic · direct, stable · 2 cells · aaaaaa",
+            "made here · Synthetic · direct, stable · 2 cells · bbbbbb",
+            "made here · Synthetic · stable · 1 cell",
+        }
+
+    def test_two_tabs_that_want_one_sweep_share_it(
+        self, tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        take = sweeping._Sweeping.__next__
+        monkeypatch.setattr(sweeping._Sweeping, "__next__", lambda self: (time.sleep(0.1), take(self))[1])
+        tabs = [at("compare", model=str(tiny_folder), prompt="the and", view="sweep") for _ in range(2)]
+        for tab in tabs:
+            tab.at.session_state["sweep_prompts"] = [sweep_form._MINE]
+            tab.at.session_state["sweep_tokens"] = 4
+            tab.run().press("start_sweep")
+        first, second = (tab.session.sweep for tab in tabs)
+        assert first is second
+        assert first is not None
+        tabs[1].wait(lambda: first.view.state in ("done", "failed"))
+        assert (first.view.state, first.done, first.faults) == ("done", 1, [])
+        assert "three minutes after its last tab is closed" in tabs[1].texts()
 
     @pytest.mark.parametrize("view", ["prompts", "layers", "rules"])
     def test_without_a_sweep_it_says_so(self, view: str) -> None:
@@ -259,7 +564,18 @@ class TestCompare:
         kept = {path.name: path.stat().st_mtime_ns for path in request.folder.glob("*.ctxviz")}
         assert len(kept) == 4
         assert all(kept[name] == when for name, when in files.items())
+        rows = (request.folder / "summary.csv").read_text().splitlines()
+        assert rows[0].startswith("cell,prompt,first_layer,rule")
+        assert len(rows) == 1 + 4 * 2
+        other = kept_cells(request.folder.parent / "later", synthetic_run(4, 8, 2))[0].parent
+        os.utime(other, (2**32, 2**32))
         page.at.session_state["compare_view"] = "layers"
+        page.run()
+        assert page.at.selectbox("compare_sweep_layers").value == str(request.folder), "one's own first"
+        page.at.selectbox("compare_sweep_layers").set_value(str(other))
+        page.run()
+        assert page.at.selectbox("compare_sweep_layers").value == str(other)
+        page.at.selectbox("compare_sweep_layers").set_value(str(request.folder))
         page.run()
         assert len(cards(page)) == 4
         page.at.session_state["compare_view"] = "rules"

@@ -27,8 +27,9 @@ from ctxviz.records import (
     TopTokens,
     VariantStep,
 )
-from ctxviz.run import Run
+from ctxviz.run import Run, replay_name
 from ctxviz.ui.views import View
+from tests.synthetic import synthetic_run
 
 PROMPT = [
     "<bos>",
@@ -85,6 +86,18 @@ def whole(layers: int, count: int, updates: tuple[str, ...] = ("direct", "stable
     for event in tokens(run):
         run.append(event) if isinstance(event, Step) else run.refer(event)
     run.outcome = "finished"
+    return run
+
+
+def replayed(layers: int, count: int) -> Run:
+    """A finished run with replays, of which the second variant's batch of two has a tie at token 6, another
+    token at 7, and no number at 9."""
+    run = synthetic_run(layers, 16, count, replays=("same", "batch"), hold=2, faults=False)
+    for metric, step, value in (("match", 6, 0.0), ("match", 7, 0.0), ("tvd", 9, math.nan)):
+        run._series[replay_name("batch", metric)].array[step, 1] = value
+    floors = run._references["noise_floor_linf"].array
+    floors[5, 0] = run.baseline(6, "float32").margin * 1.01
+    floors[7, 0] = 0.0
     return run
 
 

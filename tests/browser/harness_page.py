@@ -22,7 +22,8 @@ if "view" not in st.session_state:
         view.show(run, "loading")
         harness.play(view, run, rate)
     else:
-        view.show(harness.whole(layers, count), "done")
+        make = harness.replayed if query.get("replays") else harness.whole
+        view.show(make(layers, count), "done")
 
 if query.get("fields"):
     metrics = tuple(query["fields"].split(","))

@@ -7,6 +7,7 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
+from ctxviz.ui.routes import asset_url
 from tests.browser import test_live_component as live_component
 from tests.browser.test_live_component import CLIPPED, PATIENCE, Watched
 
@@ -19,6 +20,10 @@ watched = live_component.watched
 LEFT, TOP = 50, 14
 """Where the cells of a map begin, in px."""
 ZOOM_SECONDS = 1.0
+MOST_SHADE = 40
+"""Of 255: the edge of a mark is smoothed a little differently where only a part of the map is painted."""
+MOST_GROWTH = 1.5
+"""How many times the cells that a new token reads may be more after 511 tokens than after 63."""
 
 PIXELS = """
 canvas => {
@@ -27,6 +32,54 @@ canvas => {
   let hash = 0;
   for (const pixel of data) hash = (hash * 31 + pixel) | 0;
   return [new Set(data).size, hash];
+}
+"""
+GROW = """
+async ([address, kind, layers, tokens]) => {
+  const load = (name) => import(new URL(name, new URL(address, location.origin)));
+  const [{ FieldMap }, { scaleFor }, { colourScale, readTheme }] = await Promise.all(
+    ["fieldmap.js", "fieldscale.js", "look.js"].map(load));
+  const words = ["ample", "bare", "closed"];
+  const about = { kind, words, title: "", symbol: "", small_is_bad: false };
+  const [colours, theme] = [colourScale(["#000000", "#ffffff"]), readTheme(document.body)];
+  const noise = (i) => Math.abs(Math.sin(12.9898 * i) * 43758.5453) % 1;
+  const one = { log: (i) => 0.011 + 0.08 * noise(i), count: (i) => (i ? Math.floor(90 * noise(i)) : 90),
+    category: (i) => Math.floor(3 * noise(i) ** 2) }[kind];
+  const rare = [NaN, 0, Infinity, -0.05];
+  const value = (i) => (kind === "log" && i && i % 97 === 0 ? rare[(i / 97) % 4] : one(i));
+  const values = Float32Array.from({ length: layers * (tokens + 1) }, (_, i) => value(i));
+  let reads = 0;
+  const table = (n) => ({
+    n, layers,
+    values: { subarray: (a, b) => { reads += b - a; return values.subarray(a, b); } },
+    value(step, layer) { reads += 1; return step < this.n ? values[step * layers + layer] : NaN; },
+  });
+  const begin = (n) => {
+    const map = new FieldMap();
+    document.body.append(map.frame);
+    const frame = { table: table(n), box: { from: 0, to: tokens, low: 0, high: layers }, whole: true };
+    const scale = scaleFor(about, frame.table, colours, [null, null]);
+    Object.assign(frame, { scale, texts: () => "", theme, width: 700 });
+    map.draw(frame);
+    return [map, frame];
+  };
+  const counted = (work) => { reads = 0; work(); return reads; };
+  const pixels = ({ canvas: c }) => c.getContext("2d").getImageData(0, 0, c.width, c.height).data;
+  const grow = ([map, frame]) => { frame.table.n += 1; frame.scale.grow(); return map.draw(frame, true); };
+  const grown = begin(tokens - 10);
+  for (let k = 0; k < 9; k += 1) grow(grown);
+  const added = counted(() => grow(grown));
+  let full;
+  const whole = counted(() => (full = begin(tokens)));
+  const [map, frame] = full;
+  const other = pixels(map);
+  const apart = pixels(grown[0]).reduce((most, x, i) => Math.max(most, Math.abs(x - other[i])), 0);
+  const told = grown[0].describe("it") === map.describe("it") && grown[0].unmarked === map.unmarked;
+  const marks = map.marks.length;
+  frame.scale.look = "another";
+  const hurried = [map.draw(frame, true), map.late, map.draw(frame, false), map.late];
+  for (const each of [grown[0], map]) each.frame.remove();
+  return { added, whole, apart, told, marks, hurried };
 }
 """
 INSIDE = (
@@ -141,7 +194,7 @@ def test_choices_zoom_and_ranges_outlive_a_script_run(watched):
     page.get_by_label("Left map: upper end of the colours").fill("1e-2")
     page.keyboard.press("Enter")
     page.get_by_role("button", name="Zoom in").click()
-    assert maps.where().startswith("tokens 10 to 29 of 40, all 12 layers")
+    watched.expect_text("tokens 10 to 29 of 40, all 12 layers")
     maps.field("Left").click(position=maps.cell("Left", 4, 2, 20, 12))
     watched.expect_text("cell Picked(step=14, layer=2, variant=0)")
     page.wait_for_timeout(300)
@@ -150,7 +203,7 @@ def test_choices_zoom_and_ranges_outlive_a_script_run(watched):
     assert page.get_by_label("Left map: upper end of the colours").input_value() == "0.01"
     assert "above the range" in page.locator(".legend").first.inner_text()
     page.get_by_role("button", name="Whole run").click()
-    assert maps.where().startswith("all 40 tokens, all 12 layers")
+    watched.expect_text("all 40 tokens, all 12 layers")
     # Each table was fetched once.
     asked = [(query["metric"][0], query["from"][0]) for query in watched.asked("values")]
     assert sorted(asked) == [("dead", "0"), ("output_error", "0"), ("scale_ratio", "0")]
@@ -247,6 +300,38 @@ def test_a_run_that_grows_is_fetched_piece_by_piece(watched):
     maps.field("Right").hover(position=maps.cell("Right", 29, 5, 30, 6))
     assert maps.readout()[0].startswith("layer 5, token 29 ")
     assert "not measured" not in maps.readout()[2]
+
+
+@pytest.mark.parametrize("kind", ["log", "count", "category"])
+@pytest.mark.parametrize("layers", [10, 62])
+def test_a_new_token_costs_the_same_however_many_came_before(watched, kind, layers):
+    maps = Maps(watched, "layers=6&tokens=4&fields=scale_ratio,dead")
+    short, long = (maps.page.evaluate(GROW, [asset_url(""), kind, layers, n]) for n in (64, 512))
+    assert long["added"] <= MOST_GROWTH * short["added"]
+    assert long["added"] < long["whole"] / 10
+    for found in (short, long):
+        assert found["told"]
+        assert found["hurried"] == [False, True, True, False]
+    lettered = maps.page.evaluate(GROW, [asset_url(""), kind, layers, 40])
+    for found in (short, long, lettered):
+        assert found["apart"] <= (MOST_SHADE if found["marks"] else 0), "as a map painted whole"
+    assert bool(lettered["marks"]) == (kind == "log" or (kind, layers) == ("category", 10))
+
+
+def test_a_run_that_grew_is_drawn_and_told_as_one_that_came_whole(watched):
+    query = "layers=6&tokens=30&fields=scale_ratio,solver_case"
+    grown = Maps(watched, f"{query}&rate=20")
+    grown.page.get_by_text("all 30 tokens").wait_for(timeout=PATIENCE)
+    grown.drawn()
+    grown.page.locator("svg[aria-label*='6 layers by 30 tokens']").nth(1).wait_for(timeout=PATIENCE)
+    found = seen(grown)
+    assert found == seen(Maps(watched, query))
+
+
+def seen(maps: Maps) -> list:
+    labels = [maps.field(side).locator("svg").get_attribute("aria-label") for side in ("Left", "Right")]
+    legends = [maps.page.locator(".legend").nth(i).inner_text() for i in (0, 1)]
+    return [labels, legends, maps.pixels("Left"), maps.pixels("Right")]
 
 
 def test_maps_are_saved_as_pictures_and_numbers(watched):

@@ -15,7 +15,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
+import numpy as np
 import pytest
+
+from ctxviz.replaying import differs, ties
+from tests.browser import harness
 
 pytestmark = pytest.mark.browser
 
@@ -235,6 +239,39 @@ def test_hovering_a_chart_lists_its_values(watched):
     assert {"direct float32", "stable bfloat16", "no patch float32"} <= set(rows)
     page.mouse.move(2, 2)
     assert page.locator(".tip").is_hidden()
+
+
+def test_a_replay_marks_ties_and_tokens_without_a_number(watched):
+    page = watched.open("layers=6&tokens=12&replays=1").page
+    plot = page.locator(".plot[aria-label^='TVD when replayed']")
+    drawing = plot.locator("svg")
+    label = drawing.get_attribute("aria-label") or ""
+    assert "no number at 1 token" in next(part for part in label.split("; ") if "stable float32" in part)
+    assert label.count("no number") == 1
+    run = harness.replayed(6, 12)
+    variants = range(len(run.variants))
+    other, tie = (
+        np.stack(found)
+        for found in zip(*((differs(run, k, "batch"), ties(run, k)) for k in variants), strict=True)
+    )
+    assert (other & tie)[1].tolist() == [step == 6 for step in range(12)]
+    assert drawing.locator("text", has_text="≈").count() == (other & tie).sum()
+    crosses = drawing.locator("path[stroke-width='2.4']").get_attribute("d") or ""
+    # One more above the top edge, where there is no number.
+    assert crosses.count("M") == (other & ~tie).sum() + 1
+    assert crosses.count(",17.0l10,10") == 1
+    line = drawing.locator("path[stroke-linejoin=round]").nth(1).get_attribute("d") or ""
+    assert line.count("M") == 2, "the line breaks where there is no number"
+    plot.focus()
+    page.keyboard.press("Home")
+    for _ in range(9):
+        page.keyboard.press("ArrowRight")
+    assert "stable float32" in page.locator(".tip").inner_text()
+    assert "no number" in page.locator(".tip").inner_text()
+    page.keyboard.press("ArrowLeft")
+    assert "no number" not in page.locator(".tip").inner_text()
+    held = page.locator(".plot[aria-label^='TVD, one patch held'] svg").get_attribute("aria-label") or ""
+    assert "no number" not in held
 
 
 def test_the_heat_map_shows_what_is_chosen(watched):

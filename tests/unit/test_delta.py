@@ -2,8 +2,10 @@
 
 import base64
 import csv
+import gc
 import io
 import json
+import weakref
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ from hypothesis import strategies as st
 
 from ctxviz.figures.words import alarms
 from ctxviz.records import Context, Fold, ModelIdentity, Reference, RunSettings, Step
-from ctxviz.replaying import differs, ties
+from ctxviz.replaying import differs, margins, ties
 from ctxviz.run import Run, replay_name
 from ctxviz.ui import delta, tables
 from ctxviz.ui.views import ReferenceLog, View, Views
@@ -370,3 +372,28 @@ def test_a_replay_whose_logits_are_no_numbers_is_not_one_that_was_not_made():
         rows = read_csv(tables.chart_csv(run, chart))
         assert [int(row[0]) for row in rows[1:] if row[2 + stable] == tables.NO_NUMBER] == lost
     assert read_csv(tables.chart_csv(run, "held_tvd"))[1][2 + stable] == ""
+
+
+def test_margins_are_read_once_and_forgotten_with_their_run(monkeypatch):
+    whole = synthetic_run(2, 8, 6, vectors=False)
+    run = Run(whole.model, whole.context, whole.settings)
+    read, baseline = [], Run.baseline
+
+    def counted(self: Run, step: int, dtype: str):
+        read.append((step, dtype))
+        return baseline(self, step, dtype)
+
+    monkeypatch.setattr(Run, "baseline", counted)
+    for event in synthetic_items(run, 6, vectors=False):
+        if isinstance(event, Step):
+            run.append(event)
+            for dtype in run.dtypes:
+                assert margins(run, dtype).tolist() == [
+                    baseline(run, k, dtype).margin for k in range(len(run))
+                ]
+                margins(run, dtype)
+    assert sorted(read) == sorted((k, dtype) for k in range(6) for dtype in run.dtypes)
+    gone = weakref.ref(run)
+    del run
+    gc.collect()
+    assert gone() is None

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 
+from ctxviz import alarms
 from ctxviz.errors import SettingsError
 from ctxviz.figures.card import FigureCard, to_csv
 from ctxviz.figures.coordinates import coordinates
@@ -505,6 +506,14 @@ def test_the_sentence_is_honest_where_none_stands_out() -> None:
     assert guilty_sentence(run, 0).startswith("No cell (layer, token) is patched and changed")
     assert guilty_sentence(synthetic_run(4, 8, 0), 0).startswith("No cell")
     assert guilty(synthetic_run(4, 8, 0), 0) == []
+
+
+@pytest.mark.parametrize("limit", [0, 1, 7, 10_000])
+def test_the_first_alarms_are_the_first_of_all(limit: int) -> None:
+    run = synthetic_run(6, 64, 8, replays=("same", "batch"))
+    every = alarms.find(run)
+    assert len({alarm.kind for alarm in every[:7]}) > 1
+    assert alarms.find(run, limit=limit) == every[:limit]
 
 
 def test_figures_are_json_without_nan_words(run: Run) -> None:

@@ -18,7 +18,13 @@ from ctxviz.figures.card import FigureCard
 from ctxviz.figures.logaxis import MANY_GLYPHS, LogAxis
 from ctxviz.figures.pair import diverge, pair
 from ctxviz.figures.palette import DARK, LIGHT
-from ctxviz.figures.replay_words import KIND_WORDS, bits_sentence, control_sentence, meaning
+from ctxviz.figures.replay_words import (
+    KIND_WORDS,
+    bits_sentence,
+    control_sentence,
+    meaning,
+    replays_sentence,
+)
 from ctxviz.figures.replays import KIND_STYLES, drift_lines, held_lines, replay_lines
 from ctxviz.figures.spread import five, match_rates, tvd_boxes
 from ctxviz.figures.statistics import summary, wilson
@@ -141,6 +147,27 @@ def test_the_meaning_is_one_sentence_from_the_numbers(run: Run) -> None:
     assert "mostly carry the context" in meaning(run, STABLE)
     assert "at 2 of 12 tokens (TVD up to 0.04)" in meaning(run, STABLE)
     assert "not known" in meaning(synthetic_run(), STABLE)
+
+
+def test_the_meaning_reads_well_where_logits_are_no_numbers(run: Run) -> None:
+    write(run, "tvd", DIRECT, slice(None), 2e-6)
+    for kind in SAME_WEIGHTS:
+        write(run, replay_name(kind, "tvd"), DIRECT, slice(None), math.nan)
+        write(run, replay_name(kind, "match"), DIRECT, slice(None), 0)
+    assert meaning(run, DIRECT).endswith(
+        "they give logits that are no numbers, though the patch was built to 2·10⁻⁶."
+    )
+    assert "and 36 replays gave logits that are no numbers)" in replays_sentence(run)
+    for kind in SAME_WEIGHTS:
+        write(run, replay_name(kind, "tvd"), DIRECT, 4, 0.5)
+    assert "(TVD up to 0.5, and 11 tokens gave logits that are no numbers)" in meaning(run, DIRECT)
+    only = replayed(updates=("direct",), dtypes=("float32",))
+    for kind in SAME_WEIGHTS:
+        write(only, replay_name(kind, "tvd"), 0, slice(1, None), math.nan)
+    assert "and 33 replays gave logits that are no numbers)" in replays_sentence(only)
+    write(only, "tvd", 0, slice(None), math.nan)
+    assert meaning(only, 0).startswith("The logits were no numbers already while the patch was built")
+    assert replays_sentence(only) == ""
 
 
 def test_bits_are_said_to_be_the_same_only_if_all_are(run: Run) -> None:
@@ -281,6 +308,20 @@ def test_the_budget_counts_ties_and_other_tokens_apart(run: Run) -> None:
     assert wrong.table["match"].count(False) == tied.table["tie"].count(True) == 1
 
 
+def test_a_budget_of_nothing_finite_is_a_note() -> None:
+    run = synthetic_run(updates=("direct",), dtypes=("float32",))
+    write(run, "tvd", 0, slice(None), math.inf)
+    for grown in run._references.values():
+        grown.array[:] = math.nan
+    card = budget(run, 0)
+    assert [a.text for a in card.figure.layout.annotations] == ["nothing finite was measured"]
+    assert card.caption.startswith("Nothing finite was measured at any token")
+    assert "Nothing finite" in card.alt
+    assert card.table["tvd"] == [None] * 12
+    write(run, "tvd", 0, 3, 1e-3)
+    assert "nothing finite was measured" not in [a.text for a in budget(run, 0).figure.layout.annotations]
+
+
 def test_a_long_budget_is_drawn_as_steps() -> None:
     card = budget(replayed(steps=MOST_COLUMNS + 1), DIRECT)
     assert {trace.line.shape for trace in card.figure.data if trace.meta == "tvd"} == {"hvh"}
@@ -374,6 +415,26 @@ def test_match_rates_pool_prompts_and_keep_ties_apart() -> None:
     assert "(2 ties)" in card.caption
     assert card.figure.layout.xaxis.title.text == "share of tokens, %"
     assert "stable bfloat16: 18 of 20 and 2 ties" in card.alt
+
+
+def test_runs_of_one_name_are_one_prompt_and_one_floor_is_shown() -> None:
+    settings: dict[str, Any] = {"dtypes": ("float32",)}
+    both = synthetic_run(steps=6, updates=("stable", "floored"), **settings)
+    other = synthetic_run(steps=5, updates=("floored",), seed=1, **settings)
+    other.variants = (replace(other.variants[0], floor=0.1),)
+    named = [("a", both), ("a", other), ("b", both)]
+    card = tvd_boxes(named, floor=0.1)
+    assert card.table["prompt"] == ["a", "a", "b"]
+    assert card.table["variant"] == ["stable float32", "floored 0.1 float32", "stable float32"]
+    assert card.table["tokens"] == [6, 5, 6]
+    assert list(card.figure.layout.xaxis.tickvals) == [0, 1]
+    assert "of 2 prompts and 2 variants" in card.alt
+    rates = match_rates(named, floor=0.1)
+    assert rates.table["variant"] == ["stable float32", "floored 0.1 float32"]
+    assert rates.table["tokens"] == [12, 5]
+    assert "over 2 prompts" in rates.alt
+    pooled = tvd_boxes([("a", both), ("a", both)])
+    assert pooled.table["tokens"] == [12, 12]
 
 
 def test_no_runs_and_no_tokens_are_said() -> None:

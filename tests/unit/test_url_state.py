@@ -8,9 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ctxviz.figures.metrics import METRICS as FIELDS
 from ctxviz.records import ARITHMETICS, DTYPES, UPDATE_RULES, Fold, RunSettings
 from ctxviz.ui.delta import METRICS
-from ctxviz.ui.url_state import MAX_TOKENS, PROMPT_IN_LINK, Link, fits_in_link, from_query, to_query
+from ctxviz.ui.url_state import (
+    MAX_TOKENS,
+    PROMPT_IN_LINK,
+    VIEWS,
+    Link,
+    fits_in_link,
+    from_query,
+    to_query,
+)
 
 
 def some(known: tuple[str, ...], least: int = 0) -> st.SearchStrategy[tuple[str, ...]]:
@@ -37,6 +46,10 @@ links = st.builds(
     variant=st.integers(0, 31),
     step=indices,
     layer=indices,
+    left=st.sampled_from(list(FIELDS)),
+    right=st.sampled_from(list(FIELDS)),
+    coordinate=indices,
+    view=st.sampled_from(VIEWS),
 )
 
 
@@ -66,7 +79,7 @@ def test_half_a_character_never_gets_into_an_address() -> None:
 
 names = st.sampled_from([
     "prompt", "model", "update", "tau", "arithmetic", "dtype", "first-layer", "fold", "tokens", "metric",
-    "variant", "step", "layer", "else",
+    "variant", "step", "layer", "coordinate", "view", "else",
 ])  # fmt: skip
 values = st.text(max_size=40) | st.sampled_from(["direct", "1:5", "0.5", "12", "float32"])
 
@@ -103,6 +116,10 @@ def test_any_query_gives_a_usable_link(query: dict[str, str]) -> None:
         ("variant", "1.5"),
         ("prompt", "x" * (PROMPT_IN_LINK + 1)),
         ("session", "1"),
+        ("view", "everything"),
+        ("view", "<b>"),
+        ("coordinate", "-1"),
+        ("coordinate", "1e3"),
     ],
 )
 def test_nonsense_is_ignored_with_one_sentence(name: str, text: str) -> None:

@@ -11,6 +11,8 @@ const HEIGHT = 250;
 const MARGIN = { left: 52, right: 12, top: 30, bottom: 46 };
 const ZERO_BAND = 22;
 const MARKERS = 16;
+// Where a token without a number is marked: off the axis, so that it is not taken for the largest value.
+const OFF_SCALE = MARGIN.top - 8;
 // The bits of a token's flags: the same token, another that is a tie, a replay without a number.
 const BITS = { same: 1, tie: 2, lost: 0 };
 
@@ -188,7 +190,7 @@ export class LineChart {
     for (let step = this.drawn; step < source.n; step += 1) {
       this.lines.forEach(({ symbol, line, marks }, k) => {
         const value = this.value(source, step, k);
-        if (this.has(source, step, k, "lost")) this.cross(this.x(step), MARGIN.top);
+        if (this.has(source, step, k, "lost")) this.cross(this.x(step), OFF_SCALE);
         if (value === null) return;
         const [x, y] = [this.x(step), this.y(value)];
         const joined = step > 0 && this.value(source, step - 1, k) !== null;

@@ -35,7 +35,7 @@ export const CHARTS = [
     title: "TVD when replayed",
     axis: "TVD (0 to 1), worst replay",
     caption:
-      "The finished weights run again, without the help that building gave them: low means that the weights themselves carry the context. ✗ at the top edge: the logits are no numbers.",
+      "The finished weights run again, without the help that building gave them: low means that the weights themselves carry the context. ✗ above the top edge: the logits are no numbers.",
     noise: "tvd",
     unpatched: "unpatched",
   },
@@ -47,7 +47,7 @@ export const CHARTS = [
     title: "TVD, one patch held",
     axis: "TVD (0 to 1)",
     caption:
-      "One token's weights kept for all later tokens: the theorem gives every token weights of its own. ✗ at the top edge: the logits are no numbers.",
+      "One token's weights kept for all later tokens: the theorem gives every token weights of its own. ✗ above the top edge: the logits are no numbers.",
     unpatched: "unpatched",
   },
 ];

@@ -37,7 +37,7 @@ function within(from, to, most) {
   return ticks;
 }
 
-// `place(step, layer)` is the box of a cell, { x, y, w, h }; `texts(step)` a token's text, empty until it comes.
+// `place(step, layer)` is the box of a cell, { x, y, w, h }; `texts(step)` a token's text or nothing.
 export function axes({ plot, box, texts, theme, place }) {
   const { left, top, width, height } = plot;
   const bottom = top + height;

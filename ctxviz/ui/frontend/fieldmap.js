@@ -25,8 +25,8 @@ export class FieldMap {
   }
 
   // `frame` holds table, scale, box, whole, texts, theme and width. New columns are added to what is there;
-  // all of it is painted again where something else changed, but not too often for a run at work (`busy`) that
-  // only grew: until then `late` is true. True if anything was drawn.
+  // all of it is painted again where something else changed, but for a run at work (`busy`) that only grew not
+  // too often: until then `late` is true. True if anything was drawn.
   draw(frame, busy = false) {
     const { table, scale, box, whole, theme, width } = frame;
     const now = [table, scale, theme, width, box.from, whole || box.to, box.low, box.high];

@@ -150,7 +150,7 @@ class Fields {
     return this.variant < this.run.look.variants.length ? this.variant : 0;
   }
 
-  // What a map holds: for a run at work shown whole also room for tokens to come, so that cells stay in place.
+  // What a map holds. Of a run at work shown whole there is room for tokens to come: its cells stay in place.
   get frameBox() {
     const { source, state } = this;
     return state.zoom.tokens || !source.busy ? this.box : { ...this.box, to: domainFor(source) };

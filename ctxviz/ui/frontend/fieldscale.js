@@ -54,8 +54,8 @@ class Scale {
     this.grow();
   }
 
-  // Take in what the table gained. `look` changes where the same value is now painted otherwise, `order` where
-  // another one of those that share a pixel is.
+  // Take in what the table gained. `look` changes where a value is now painted otherwise, `order` where another
+  // one of those that share a pixel is.
   grow() {
     const { table } = this;
     const end = table.n * table.layers;
