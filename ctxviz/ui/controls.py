@@ -23,7 +23,7 @@ _RULES: Final = {
     "direct": "direct",
     "stable": "stable",
     "rescaled": "rescaled · derived",
-    "floored": "floored · derived",
+    "floored": "floored · recommended",
 }
 _FOLDS: Final = {
     "all": "all but the current token",
@@ -32,7 +32,8 @@ _FOLDS: Final = {
 }
 _RULES_HELP: Final = (
     "How the output side is patched. direct divides by h and can blow up; stable solves a constrained least "
-    "squares first. rescaled and floored were derived for this program; floored keeps denominators above τ."
+    "squares first. rescaled and floored were derived for this program; floored keeps denominators above τ, "
+    "and with τ = 0.6 its weights still carry the context when they run again, so it is recommended."
 )
 _ARITHMETIC_HELP: Final = (
     "written: the patch is added to the weights and rounded, and the stock model runs on them. "
