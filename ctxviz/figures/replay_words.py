@@ -110,10 +110,12 @@ def replays_sentence(run: Run) -> str:
         if answer is not None:
             groups.setdefault(answer, []).append(i)
     parts = []
-    for answer, verb in (("yes", "carry the context"), ("mostly", "mostly carry it"), ("no", "do not")):
+    for answer, verb in (("yes", "carry"), ("mostly", "mostly carry"), ("no", "do not carry")):
         if answer in groups:
-            parts.append(f"those of {_names(run, groups[answer])} {verb}{_reach(run, groups[answer])}")
-    return f"Run again, of the finished weights {'; '.join(parts)}." if parts else ""
+            whose = "those of" if parts else "the finished weights of"
+            what = "it" if parts else "the context"
+            parts.append(f"{whose} {_names(run, groups[answer])} {verb} {what}{_reach(run, groups[answer])}")
+    return f"Run again, {'; '.join(parts)}." if parts else ""
 
 
 def _names(run: Run, variants: list[int]) -> str:

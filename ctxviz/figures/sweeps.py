@@ -21,6 +21,8 @@ from ctxviz.run import Run
 
 Cells = Sequence[tuple[Variant, Run, int]]
 """Variant, the run it is in, and its index there."""
+ONE_LINE: Final = 10
+"""Columns up to which a cell's number stands on one line."""
 SPREAD: Final = 0.08
 """Share of the gap between first layers by which lines are moved apart, to keep their whiskers apart."""
 
@@ -227,10 +229,18 @@ def _draw_field(figure: go.Figure, shades: Values, middles: Values, about: Quant
     figure.add_trace(
         go.Scatter(
             x=columns, y=rows, mode="text", hoverinfo="skip", showlegend=False, meta="numbers",
-            text=[_number(float(v), about) if np.isfinite(v) else "–" for v in middles.ravel()],
+            text=[_in_cell(float(v), about, middles.shape[1]) for v in middles.ravel()],
             textfont={"size": 14, "color": on.ravel().tolist()},
         )
     )  # fmt: skip
+
+
+def _in_cell(value: float, about: Quantity, columns: int) -> str:
+    """A number that fits into a cell: on two lines where there are many columns."""
+    if not np.isfinite(value):
+        return "–"
+    number = _number(value, about)
+    return number.replace("·", "·<br>") if columns > ONE_LINE else number
 
 
 def _number(value: float | None, about: Quantity) -> str:

@@ -91,7 +91,7 @@ def test_replays_are_drawn_live(new_tab: OpenTab, tiny: str) -> None:
     )
     tab.press("Generate").writes(5).until("done")
     tab.says("TVD when replayed").says("TVD, one patch held")
-    assert "of the finished weights" in tab.page.locator(".detail").inner_text()
+    assert "the finished weights of" in tab.page.locator(".detail").inner_text()
 
 
 def test_a_run_without_replays_has_three_charts(new_tab: OpenTab, tiny: str) -> None:

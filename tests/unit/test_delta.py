@@ -278,8 +278,10 @@ def test_a_run_with_replays_sends_their_worst_distance_and_whether_the_token_is_
             assert (held is None) == (k < 3)
             assert bool(flags & 8) == (k <= 3)
     assert answer["tokens"][0][2 + direct][4] > 0.5 > answer["tokens"][0][2 + stable][4]
-    assert "those of stable float32 and stable bfloat16 carry the context" in answer["verdict"][1]
-    assert "those of direct float32 and direct bfloat16 do not" in answer["verdict"][1]
+    assert (
+        "the finished weights of stable float32 and stable bfloat16 carry the context" in answer["verdict"][1]
+    )
+    assert "those of direct float32 and direct bfloat16 do not carry it" in answer["verdict"][1]
 
 
 def test_a_run_without_replays_has_no_further_charts_and_no_sentence_about_them():
