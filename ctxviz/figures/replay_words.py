@@ -114,13 +114,21 @@ def replays_sentence(run: Run) -> str:
         if answer in groups:
             whose = "those of" if parts else "the finished weights of"
             what = "it" if parts else "the context"
-            parts.append(f"{whose} {_names(run, groups[answer])} {verb} {what}{_reach(run, groups[answer])}")
-    return f"Run again, {'; '.join(parts)}." if parts else ""
+            how = _lapses(run, groups[answer]) if answer == "mostly" else _reach(run, groups[answer])
+            parts.append(f"{whose} {_names(run, groups[answer])} {verb} {what}{how}")
+    return f"That was while the patches were built; run again, {'; '.join(parts)}." if parts else ""
 
 
 def _names(run: Run, variants: list[int]) -> str:
     names = [label(run.variants[i], run.variants) for i in variants]
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _lapses(run: Run, variants: list[int]) -> str:
+    """At how many tokens the worst kind of replay of these variants fails, in brackets."""
+    kinds = [worst_kind(run, i) for i in variants]
+    lost = [int(failed(run, i, kind).sum()) for i, kind in zip(variants, kinds, strict=True) if kind]
+    return f" (not at {max(lost, default=0)} of {counted(len(run), 'token')})"
 
 
 def _reach(run: Run, variants: list[int]) -> str:

@@ -294,5 +294,5 @@ def _begin_with_ones_own(session: Session, key: str, titles: dict[str, str]) -> 
 
 def _fitting(view: str, titles: dict[str, str]) -> str | None:
     """The shipped sweep that a view is best shown with."""
-    wanted = {"prompts": "five-prompts", "layers": "first-layer", "rules": "choose-tau"}.get(view, "")
+    wanted = {"layers": "first-layer"}.get(view, "five-prompts")
     return next((name for name in titles if Path(name).name == wanted), None)

@@ -37,9 +37,10 @@ def draw(session: Session) -> None:
     if isinstance(spec, str):
         messages.tell("warning", spec, "sweep-spec")
     else:
-        layers = "every" if spec.first_layers is None else len(spec.first_layers)
+        many = spec.first_layers is None
+        layers = "every first layer" if many else counted(len(spec.first_layers or ()), "first layer")
         messages.hint(
-            f"{counted(len(spec.prompts), 'prompt')} × {layers} first layer(s) × "
+            f"{counted(len(spec.prompts), 'prompt')} × {layers} × "
             f"{counted(len(spec.floors), 'floor')}, {spec.settings.max_new_tokens} tokens each.",
             "sweep-size",
         )

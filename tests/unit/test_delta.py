@@ -288,7 +288,7 @@ def test_a_run_without_replays_has_no_further_charts_and_no_sentence_about_them(
     answer = delta.delta(shown(), delta.Held(), "h_abs_min", 0)
     assert answer["run"]["extras"] == []
     assert all(entry[4:6] == [None, None] for token in answer["tokens"] for entry in token[2:])
-    assert "Run again" not in answer["verdict"][1]
+    assert "run again" not in answer["verdict"][1]
 
 
 def test_only_rounded_weights_are_drawn_where_only_they_were_replayed():

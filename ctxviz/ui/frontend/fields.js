@@ -14,6 +14,7 @@ import { dress } from "./style.js";
 import { counted } from "./words.js";
 
 const HINT = "Point at a cell, or move with the arrow keys while a map has the focus.";
+const LOADING = "Loading …";
 const NOTHING = "There is no token yet; the maps appear with the first.";
 const mounted = new WeakMap();
 
@@ -123,7 +124,7 @@ class Fields {
   draw() {
     const { source, parts, tables } = this;
     const shown = Boolean(source.run) && this.n > 0;
-    const quiet = shown ? "" : source.status.message || NOTHING;
+    const quiet = shown ? "" : source.status.message || (source.epoch < 0 ? LOADING : NOTHING);
     const message = source.trouble || tables.trouble || quiet;
     parts.message.textContent = message;
     parts.message.hidden = !message;
