@@ -243,7 +243,7 @@ def run(
 def sweep(
     spec: Annotated[Path, typer.Argument(metavar="SPEC.toml", help="What to run: see assets/sweeps.")],
     out: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
             metavar="FOLDER", help="Where the cells go. [the specification's name, without .toml, beside it]"
         ),
@@ -261,7 +261,10 @@ def sweep(
     """Run every combination a specification asks for; finished ones are kept and never run again."""
     from ctxviz.cli.sweeping import Request, run_sweep
 
-    return run_sweep(Request(spec, out, as_json, dry_run, threads, device, with_bar=not no_progress))
+    if out is not None and not out.strip():
+        raise SettingsError("The name of the sweep's folder is empty; name one, or leave --out away.")
+    folder = None if out is None else Path(out)
+    return run_sweep(Request(spec, folder, as_json, dry_run, threads, device, with_bar=not no_progress))
 
 
 @app.command()

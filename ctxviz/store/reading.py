@@ -41,6 +41,8 @@ _SINCE_2: Final = frozenset(
         *MARKS,
     }
 )
+LARGEST_TVD: Final = 1 + 1e-6
+"""A total-variation distance is at most 1, but for rounding."""
 _THRIFT_LIMITS: Final[dict[str, Any]] = {
     "thrift_string_size_limit": 16 * 2**20,
     "thrift_container_size_limit": 100_000,
@@ -66,7 +68,15 @@ def read_steps(data: bytes, about: Description) -> tuple[dict[str, Array], dict[
     of_gaps = ("tvd", "logit_linf", "seconds", *REPLAY_COLUMNS)
     _never_below(0, "steps", {name: series[name] for name in of_gaps} | references)
     _never_below(-1, "steps", {"rank": series["rank"]})
+    distances = {name: values for name, values in (series | references).items() if name.endswith("tvd")}
+    _never_above(LARGEST_TVD, "steps", distances)
     return series, references
+
+
+def _never_above(most: float, table: str, columns: dict[str, Array]) -> None:
+    for name, values in columns.items():
+        if (values > most).any():
+            raise broken(f"the column {name} of its {table} table holds a number above {most:g}")
 
 
 def _never_below(least: int, table: str, columns: dict[str, Array]) -> None:

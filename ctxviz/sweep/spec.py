@@ -141,6 +141,10 @@ def _floors(table: dict[str, Any], settings: RunSettings) -> tuple[float, ...]:
         raise SettingsError(
             "The sweep's floors matter to the floored rule only; add floored to updates, or leave floors out."
         )
+    if len({f"{floor:g}" for floor in given}) < len(given):
+        raise SettingsError(
+            "The sweep's floors hold numbers that look the same in names and tables; keep one of them."
+        )
     return given
 
 

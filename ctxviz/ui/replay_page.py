@@ -125,7 +125,7 @@ def _draw_again(session: Session, run: Run) -> None:
             key="again_hold",
             persist_state="session",
         )
-        reference, why_not = controls.chosen_model(), _why_not(run)
+        reference, why_not = controls.chosen_model(), _why_not(session, run)
         st.button(
             "Replay this run",
             type="primary",
@@ -137,9 +137,11 @@ def _draw_again(session: Session, run: Run) -> None:
         messages.hint(why_not, "again-why")
 
 
-def _why_not(run: Run) -> str:
+def _why_not(session: Session, run: Run) -> str:
     """Why the run cannot be replayed as things are chosen; empty where it can."""
     state = st.session_state
+    if page.changes(session.view):
+        return "The run is still being made; it can be replayed once it has ended."
     if not any(variant.arithmetic == "written" for variant in run.variants):
         return "No variant of this run is written, so there are no weights to run again."
     if not (state.again_kinds or state.again_budget or state.again_holds):

@@ -19,7 +19,9 @@ import pytest
 import torch
 
 import ctxviz.models
+from ctxviz.cli import commands
 from ctxviz.cli.terminal import Bar
+from ctxviz.errors import SettingsError
 from ctxviz.store import load_run, save_run
 from ctxviz.sweep import summary
 from ctxviz.sweep.folder import SweepFolder
@@ -332,3 +334,10 @@ def test_output_that_cannot_be_written_costs_no_cell(tiny: str, tmp_path: Path) 
     done = subprocess.run(["sh", "-c", f"{line} > /dev/full"], cwd=ROOT, capture_output=True, timeout=120)
     assert_refused(done.returncode, done.stdout.decode(), done.stderr.decode(), "output cannot be written")
     assert len(cells_in(tmp_path / "s")) == len({row["cell"] for row in rows_of(tmp_path / "s")}) == 1
+
+
+def test_an_output_folder_without_a_name_is_refused(tmp_path: Path) -> None:
+    spec = tmp_path / "s.toml"
+    spec.write_text('model = "x"\nprompts = ["a b"]\n')
+    with pytest.raises(SettingsError, match="folder is empty"):
+        commands.sweep(spec, out=" ")

@@ -239,6 +239,14 @@ def test_counts_and_distances_below_what_they_can_be_are_refused(
     refused(packed(changed), "holds a number below")
 
 
+@pytest.mark.parametrize("name", ["tvd", "unpatched_tvd", "replay_batch_tvd"])
+def test_a_distance_above_one_is_refused(parts: dict[str, bytes], name: str) -> None:
+    def far(values: pa.ChunkedArray) -> pa.Array:
+        return pa.array([1e308] * len(values), values.type)
+
+    refused(packed(retabled(parts, "steps.parquet", column(name, far))), "holds a number above 1")
+
+
 def test_what_a_model_that_overflowed_leaves_is_opened(parts: dict[str, bytes]) -> None:
     nothing = {"ids": [], "probabilities": [], "texts": []}
     run = load_run(packed(described(parts, put("steps", 0, "tops", 0, value=nothing))))

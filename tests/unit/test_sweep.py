@@ -123,6 +123,7 @@ BAD: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "floor that is true": ({"floors": [True]}, ("floors", "true", "numbers")),
     "floor beyond a float": ({"floors": [10**400]}, ("floors", "numbers")),
     "a floor twice": ({"floors": [1, 1.0]}, ("floors", "twice")),
+    "floors that look the same": ({"floors": [0.3, 0.30000000000000004]}, ("floors", "look the same")),
     "floors nobody reads": ({"updates": ["direct"]}, ("floors", "floored")),
     "negative layer": ({"first_layers": [-1]}, ("first_layers", "0 or a later")),
     "layer that is no whole number": ({"first_layers": [1.0]}, ("first_layers", "1.0", "whole")),
