@@ -115,6 +115,13 @@ def chrome(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrowserContext]
         context.close()
 
 
+def has_value(field: Locator, value: str) -> None:
+    """Until a field holds this text: the address may change a moment before it."""
+    from playwright.sync_api import expect
+
+    expect(field).to_have_value(value, timeout=PATIENCE)
+
+
 @dataclass
 class Tab:
     """One browser tab on the program, and everything that went wrong in it."""

@@ -11,7 +11,7 @@ import pytest
 
 from ctxviz.presets import PRESETS
 from ctxviz.store import load_run
-from tests.browser.conftest import PATIENCE, Tab, start_server
+from tests.browser.conftest import PATIENCE, Tab, has_value, start_server
 from tests.tiny_models import save_tiny_folder, tiny_gemma3
 
 pytestmark = pytest.mark.browser
@@ -31,7 +31,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> str:
 def test_the_recorded_run_is_on_screen_before_any_model(new_tab: OpenTab) -> None:
     tab = new_tab().until("done").says("A run recorded earlier")
     assert tab.tokens.count() > 3
-    assert tab.page.get_by_role("textbox", name="Prompt").input_value() == PRESETS[0].prompt
+    has_value(tab.page.get_by_role("textbox", name="Prompt"), PRESETS[0].prompt)
     assert tab.page.locator(".headline").inner_text().startswith("Without any context")
     tab.page.get_by_role("heading", name="The ten largest changes").wait_for()
     assert tab.query == {}
@@ -119,7 +119,7 @@ def test_a_reload_keeps_the_run_and_a_copied_link_does_not_carry_it(new_tab: Ope
     assert tab.query == {"model": tiny, "tokens": "3", "prompt": "the and", "update": "stable"}
     other = new_tab(**tab.query)
     other.says("A run recorded earlier")
-    assert other.page.get_by_role("textbox", name="Prompt").input_value() == "the and"
+    has_value(other.page.get_by_role("textbox", name="Prompt"), "the and")
 
 
 def test_a_reload_in_the_middle_of_a_run_finds_it_running(new_tab: OpenTab, tiny: str) -> None:
@@ -146,7 +146,7 @@ def test_bad_input_is_a_sentence_and_nothing_is_lost(new_tab: OpenTab, tiny: str
 def test_hostile_text_shows_as_typed_and_fetches_nothing(new_tab: OpenTab, tiny: str, tmp_path: Path) -> None:
     tab = new_tab(model=tiny, tokens="2", prompt=HOSTILE, update="stable", nonsense=HOSTILE)
     tab.says("was ignored").press("Generate").writes(2).until("done")
-    assert tab.page.get_by_role("textbox", name="Prompt").input_value() == HOSTILE
+    has_value(tab.page.get_by_role("textbox", name="Prompt"), HOSTILE)
     tab.page.get_by_role("textbox", name="Folder, .gguf file, or Hub id").fill(HOSTILE)
     tab.page.keyboard.press("Enter")
     tab.ready().press("Generate").says("<img src=x")
@@ -176,7 +176,7 @@ def test_a_run_is_downloaded_and_opened_again(new_tab: OpenTab, tmp_path: Path) 
 def test_an_example_fills_the_prompt_and_the_address(new_tab: OpenTab) -> None:
     tab = new_tab()
     tab.press(PRESETS[2].title).asks(prompt=PRESETS[2].prompt)
-    assert tab.page.get_by_role("textbox", name="Prompt").input_value() == PRESETS[2].prompt
+    has_value(tab.page.get_by_role("textbox", name="Prompt"), PRESETS[2].prompt)
     assert list(tab.query) == ["prompt"]
 
 

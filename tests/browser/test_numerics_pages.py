@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ctxviz.store import load_patch
-from tests.browser.conftest import Tab
+from tests.browser.conftest import Tab, has_value
 from tests.tiny_models import save_tiny_folder, tiny_gemma3
 
 pytestmark = pytest.mark.browser
@@ -50,7 +50,7 @@ def test_layers_selectors_are_part_of_the_address(new_tab: OpenTab) -> None:
     tab.page.get_by_label("The left map shows").first.select_option("dead")
     tab.asks(left="dead")
     again = new_tab("layers", **tab.query)
-    assert again.page.get_by_label("The left map shows").first.input_value() == "dead"
+    has_value(again.page.get_by_label("The left map shows").first, "dead")
 
 
 def test_an_alarm_row_leads_to_its_place(new_tab: OpenTab) -> None:
