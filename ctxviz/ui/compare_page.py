@@ -41,16 +41,28 @@ _PAPER: Final = (
     "Gemma 3 models. The numbers behind the paper's figures were not at hand, so none of its curves is drawn "
     "here: everything on this page was measured by ctxviz."
 )
+_RULE_WIDTH: Final = 88
+"""Pixels of a column of numbers; all of them fit beside the sidebar of a 1440 pixel window."""
+_RULE_NUMBERS: Final = {
+    "tvd_median": "built, med.",
+    "tvd_worst": "built, max",
+    "largest_change": "max |Δm|",
+    "scale_ratio": "‖Δm‖/‖m‖",
+    "batch_median": "two, med.",
+    "batch_worst": "two, max",
+    "ulp_median": "1 ulp, med.",
+    "ulp_worst": "1 ulp, max",
+}
 _RULE_COLUMNS: Final = {
-    "match": st.column_config.NumberColumn("same token", format="percent"),
-    "tvd_median": st.column_config.NumberColumn("TVD, median", format="%.1e"),
-    "tvd_worst": st.column_config.NumberColumn("TVD, worst", format="%.1e"),
-    "largest_change": st.column_config.NumberColumn("largest |Δm|", format="%.1e"),
-    "scale_ratio": st.column_config.NumberColumn("‖Δm‖/‖m‖", format="%.1e"),
-    "batch_median": st.column_config.NumberColumn("batch of two, median", format="%.1e"),
-    "batch_worst": st.column_config.NumberColumn("batch of two, worst", format="%.1e"),
-    "ulp_median": st.column_config.NumberColumn("1 ulp, median", format="%.1e"),
-    "ulp_worst": st.column_config.NumberColumn("1 ulp, worst", format="%.1e"),
+    "rule": st.column_config.TextColumn("rule", width=88),
+    "dtype": st.column_config.TextColumn("dtype", width=78),
+    "first_layer": st.column_config.NumberColumn("from layer", width=78),
+    "tokens": st.column_config.NumberColumn("tokens", width=62),
+    "match": st.column_config.NumberColumn("same", format="percent", width=88),
+    "ties": st.column_config.NumberColumn("ties", width=48),
+} | {
+    name: st.column_config.NumberColumn(words, format="%.1e", width=_RULE_WIDTH)
+    for name, words in _RULE_NUMBERS.items()
 }
 
 
@@ -170,6 +182,8 @@ def _draw_layers(cells: list[tuple[Variant, Run, int]]) -> None:
 def _draw_rules(cells: list[tuple[Variant, Run, int]]) -> None:
     """Every rule and precision in one table."""
     table: Table = rule_table(cells)
+    if len({variant.first_layer for variant, _, _ in cells}) == 1:
+        table.pop("first_layer", None)
     st.dataframe(
         table,
         column_config=_RULE_COLUMNS,
@@ -178,8 +192,8 @@ def _draw_rules(cells: list[tuple[Variant, Run, int]]) -> None:
         alt=f"{counted(len(next(iter(table.values()), [])), 'row')}, one per rule and precision.",
     )
     messages.hint(
-        "TVD while the patch is built, and when its finished weights run again in a batch of two, or with "
-        "the input moved by one unit in the last place (worst of three seeds). Empty: not measured.",
+        "TVD while the patch is built, and when its finished weights run again in a batch of two (“two”), or "
+        "with the input moved by one unit in the last place (worst of three seeds). Empty: not measured.",
         "rules",
     )
 

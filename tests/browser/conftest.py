@@ -41,7 +41,8 @@ PATIENCE = 120_000
 """Milliseconds; a busy machine takes its time, and a test that waits goes on as soon as it can."""
 
 
-def _chromium() -> str:
+def chromium() -> str:
+    """The browser; a test without one is skipped, or fails where CTXVIZ_REQUIRE_BROWSER=1 asks for it."""
     found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if found is None:
         if os.environ.get("CTXVIZ_REQUIRE_BROWSER") == "1":
@@ -87,7 +88,7 @@ def start_server(log: Path) -> Server:
 
 @pytest.fixture(scope="module")
 def app_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    _chromium()
+    chromium()
     server = start_server(tmp_path_factory.mktemp("server") / "log")
     yield server
     if server.process.poll() is None:
@@ -97,7 +98,7 @@ def app_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 @pytest.fixture(scope="module")
 def chrome(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrowserContext]:
-    executable = _chromium()
+    executable = chromium()
     if os.environ.get("CTXVIZ_REQUIRE_BROWSER") != "1":
         pytest.importorskip("playwright")
     from playwright.sync_api import sync_playwright

@@ -4,7 +4,6 @@ import csv
 import io
 import json
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -20,20 +19,11 @@ import pytest
 
 from ctxviz.replaying import differs, ties
 from tests.browser import harness
+from tests.browser.conftest import CHROMIUM_FLAGS, chromium
 
 pytestmark = pytest.mark.browser
 
 ROOT = Path(__file__).parents[2]
-FLAGS = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--disable-dev-shm-usage",
-)
 TOKENS_PER_SECOND = 20
 WATCHED_SECONDS = 4
 LEAST_UPDATES_PER_SECOND = 4
@@ -62,15 +52,6 @@ drawings => drawings.flatMap(drawing => {
   return [...drawing.querySelectorAll("text")].filter(cut).map(text => text.textContent);
 })
 """
-
-
-def chromium() -> str:
-    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if found is None:
-        if os.environ.get("CTXVIZ_REQUIRE_BROWSER") == "1":
-            pytest.fail("no Chromium is installed, and CTXVIZ_REQUIRE_BROWSER=1 asks for one")
-        pytest.skip("no Chromium is installed")
-    return found
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +92,7 @@ def context(tmp_path_factory) -> Iterator:
         opened = playwright.chromium.launch_persistent_context(
             str(tmp_path_factory.mktemp("profile")),
             executable_path=executable,
-            args=list(FLAGS),
+            args=list(CHROMIUM_FLAGS),
             viewport={"width": 1440, "height": 1000},
         )
         yield opened
