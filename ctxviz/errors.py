@@ -14,6 +14,10 @@ class PromptError(CtxvizError):
     """The prompt cannot be used: empty, only special tokens, too long, or not valid text."""
 
 
+class PictureError(CtxvizError):
+    """A picture that cannot be read or used; the message says why and what to do."""
+
+
 class SettingsError(CtxvizError):
     """A setting has no meaning: unknown rule, arithmetic or dtype, or a number outside its range."""
 

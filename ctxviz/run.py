@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import fields
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,6 +29,9 @@ from ctxviz.records import (
     TopTokens,
     Variant,
 )
+
+if TYPE_CHECKING:
+    from ctxviz.pictures import Picture
 
 SCHEMA_VERSION: Final = 2
 STEP_METRICS: Final = ("match", "tie", "tvd", "logit_linf", "kl", "rank", "seconds")
@@ -56,9 +59,17 @@ REPLAY_COLUMNS: Final = tuple(replay_name(kind, metric) for kind in REPLAY_KINDS
 class Run:
     """Everything measured so far for one prompt, one model and one group of variants."""
 
-    def __init__(self, model: ModelIdentity, context: Context, settings: RunSettings) -> None:
+    def __init__(
+        self,
+        model: ModelIdentity,
+        context: Context,
+        settings: RunSettings,
+        pictures: tuple[Picture, ...] = (),
+    ) -> None:
         self.model = model
         self.context = context
+        self.pictures = pictures
+        """Those of the context, in its order; empty where they are not at hand, as in a file without them."""
         self.settings = settings
         self.variants: tuple[Variant, ...] = settings.variants
         self.dtypes: tuple[str, ...] = settings.ordered_dtypes

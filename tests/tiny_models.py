@@ -16,10 +16,13 @@ from transformers import (
     Gemma3Config,
     Gemma3ForCausalLM,
     Gemma3ForConditionalGeneration,
+    Gemma3Processor,
     Gemma3TextConfig,
     PreTrainedModel,
+    PreTrainedTokenizerFast,
     SiglipVisionConfig,
 )
+from transformers.models.gemma3.image_processing_pil_gemma3 import Gemma3ImageProcessorPil
 
 VOCABULARY = 384
 SPECIALS = ("<pad>", "<eos>", "<bos>", "<unk>")
@@ -89,6 +92,46 @@ def tiny_image_gemma3(seed: int = 0, **text_overrides: Any) -> Gemma3ForConditio
     return model.eval().requires_grad_(False)
 
 
+IMAGE_PIECES = ("<start_of_image>", "<end_of_image>", "<image_soft_token>")
+"""The last three ids of the vocabulary, as the configuration of :func:`tiny_image_gemma3` has them."""
+IMAGE_TEMPLATE = (
+    "{{ bos_token }}{% for message in messages %}{% for part in message['content'] %}"
+    "{% if part['type'] == 'image' %}<start_of_image>{% else %}{{ part['text'] | trim }}{% endif %}"
+    "{% endfor %}{% endfor %}{% if add_generation_prompt %} and{% endif %}"
+)
+"""Something of a template: the pictures and the text where they stand, then one more word."""
+
+
+def save_tiny_picture_folder(path: Path, model: PreTrainedModel | None = None) -> Path:
+    """A folder as :func:`save_tiny_folder`'s of a model that reads pictures, with its processor.
+
+    Its pictures are 16 x 16 pixels and become four image tokens. ``model`` is :func:`tiny_image_gemma3`'s.
+    """
+    model = model or tiny_image_gemma3()
+    path.mkdir(parents=True, exist_ok=True)
+    model.save_pretrained(path)
+    pieces = [*tiny_pieces()[: -len(IMAGE_PIECES)], *IMAGE_PIECES]
+    tokenizer = tiny_tokenizer(pieces)
+    tokenizer.add_special_tokens(list(IMAGE_PIECES))
+    boi, eoi, image = IMAGE_PIECES
+    processor = Gemma3Processor(
+        image_processor=Gemma3ImageProcessorPil(size={"height": 16, "width": 16}),
+        tokenizer=PreTrainedTokenizerFast(
+            tokenizer_object=tokenizer,
+            bos_token="<bos>",
+            eos_token="<eos>",
+            unk_token="<unk>",
+            pad_token="<pad>",
+            model_max_length=256,
+            extra_special_tokens={"boi_token": boi, "eoi_token": eoi, "image_token": image},
+        ),
+        chat_template=IMAGE_TEMPLATE,
+        image_seq_length=model.config.mm_tokens_per_image,
+    )
+    processor.save_pretrained(path)
+    return path
+
+
 MERGES = tuple(pair.split() for pair in ("t h", "th e", "▁ the", "i n", "a n", "an d", "▁ and", "▁ ▁"))
 
 
@@ -102,9 +145,9 @@ def tiny_pieces() -> list[str]:
     return pieces
 
 
-def tiny_tokenizer() -> Tokenizer:
-    """A byte-fallback BPE over :func:`tiny_pieces`; it prepends <bos>, as Gemma's does."""
-    vocabulary = {piece: i for i, piece in enumerate(tiny_pieces())}
+def tiny_tokenizer(pieces: list[str] | None = None) -> Tokenizer:
+    """A byte-fallback BPE over :func:`tiny_pieces` or others; it prepends <bos>, as Gemma's does."""
+    vocabulary = {piece: i for i, piece in enumerate(pieces or tiny_pieces())}
     merges = [(left, right) for left, right in MERGES]
     tokenizer = Tokenizer(
         models.BPE(vocabulary, merges, unk_token="<unk>", fuse_unk=True, byte_fallback=True)

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from ctxviz.engine.anatomy import Anatomy, Doubles, first_tensor, listening, to_double
+from ctxviz.engine.sight import BLIND, Sight
 
 PREFILL_CHUNK: Final = 1024
 """Tokens per prefill call; bounds the attention mask's memory for long prompts."""
@@ -33,21 +34,33 @@ class ContextState:
 class ContextPass:
     """One sequence in one dtype, decoded token by token with the stock KV cache."""
 
-    def __init__(self, anatomy: Anatomy) -> None:
+    def __init__(self, anatomy: Anatomy, sight: Sight = BLIND) -> None:
         self._anatomy = anatomy
+        self._sight = sight
         self._cache: Any = None
 
     @torch.inference_mode()
     def prefill(self, ids: list[int]) -> None:
-        """Read all tokens before the first query token. ``ids`` may not be empty."""
+        """Read all tokens before the first query token. ``ids`` may not be empty.
+
+        Everything up to the end of the last picture is read at once: a model's mask for image tokens counts
+        their positions from the start of what it is given.
+        """
         device = next(self._anatomy.model.parameters()).device
-        for start in range(0, len(ids), PREFILL_CHUNK):
-            chunk = torch.tensor([ids[start : start + PREFILL_CHUNK]], device=device)
+        start, end = 0, max(self._sight.end, PREFILL_CHUNK)
+        while start < len(ids):
+            chunk = ids[start:end]
+            pictures = self._sight.arguments(self._anatomy, [range(start, start + len(chunk))])
             with self._anatomy.lock:
                 output = self._anatomy.model(
-                    input_ids=chunk, cache=self._cache, use_cache=True, logits_to_keep=1
+                    input_ids=torch.tensor([chunk], device=device),
+                    cache=self._cache,
+                    use_cache=True,
+                    logits_to_keep=1,
+                    **pictures,
                 )
             self._cache = output.cache
+            start, end = start + len(chunk), end + PREFILL_CHUNK
 
     @torch.inference_mode()
     def advance(self, token_id: int) -> ContextState:

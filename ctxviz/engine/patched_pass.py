@@ -24,6 +24,7 @@ from ctxviz.engine.application import (
 )
 from ctxviz.engine.context_pass import ContextState
 from ctxviz.engine.ledger import Ledger
+from ctxviz.engine.sight import BLIND, Sight
 from ctxviz.numerics import rank_one, rms_target, scale_update
 from ctxviz.numerics.rms_norm import normalise
 from ctxviz.records import (
@@ -66,10 +67,12 @@ def patched_pass(
     small_h: float,
     keep_vectors: bool = True,
     keep_patches: bool = False,
+    sight: Sight = BLIND,
 ) -> PatchedState:
     """Run the kept tokens (the query token last) through the model while its layers are patched.
 
-    The same updates, made for the query token, act on every kept position.
+    The same updates, made for the query token, act on every kept position. ``sight`` holds the pictures, of which
+    image tokens may be kept.
     """
     started = time.perf_counter()
     ledger = Ledger(anatomy.layers, anatomy.width, keep_vectors=keep_vectors, keep_patches=keep_patches)
@@ -79,10 +82,10 @@ def patched_pass(
     for part in anatomy.layers:
         layer = _LayerPass(part, variant, context, scratch, ledger, small_h, layer_out)
         hooks += layer.hooks()
-    device = next(anatomy.model.parameters()).device
+    inputs = kept_inputs(anatomy, [kept_ids], [kept_positions], sight)
     # A model may overflow in float16: what is not finite is recorded as not measured, not warned about.
     with anatomy.lock, listening(hooks), np.errstate(all="ignore"):
-        output = anatomy.model(**kept_inputs([kept_ids], [kept_positions], device))
+        output = anatomy.model(**inputs)
     seconds = time.perf_counter() - started
     return PatchedState(
         output.logits[0, -1], layer_out, ledger.stats(), ledger.vectors(), ledger.patches(), seconds
@@ -90,15 +93,17 @@ def patched_pass(
 
 
 def kept_inputs(
-    ids: list[tuple[int, ...]], positions: list[tuple[int, ...]], device: torch.device
+    anatomy: Anatomy, ids: list[tuple[int, ...]], positions: list[tuple[int, ...]], sight: Sight
 ) -> dict[str, Any]:
     """Arguments of a stock forward on kept tokens at their original positions, without a cache.
 
     The mask of ones matters: without it transformers takes a gap between positions for the border between two
     packed sequences, and the query token would not see the kept ones.
     """
+    device = next(anatomy.model.parameters()).device
     tokens = torch.tensor(ids, device=device)
     return {
+        **sight.arguments(anatomy, positions),
         "input_ids": tokens,
         "position_ids": torch.tensor(positions, device=device),
         "attention_mask": torch.ones_like(tokens),

@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from ctxviz.engine.picture_prompt import compose, find_images
+from ctxviz.engine.sight import BLIND, Sight
 from ctxviz.errors import PromptError, SettingsError
-from ctxviz.records import Context, Fold, RunSettings
+from ctxviz.records import Context, Fold, ImageSpan, RunSettings
 
 if TYPE_CHECKING:
     from ctxviz.models import LoadedModel
+    from ctxviz.pictures import Picture
 
 LONGEST_PIECE: Final = 64
 """Characters; a prompt of more than window x this many is refused before it is tokenised."""
 
 
-def prepare(model: LoadedModel, prompt: str, settings: RunSettings) -> Context:
+def prepare(
+    model: LoadedModel, prompt: str, settings: RunSettings, pictures: Sequence[Picture] = ()
+) -> Context:
     """Tokenise and check.
 
     Raises:
-        PromptError: empty, not valid text, only special tokens, or longer than the model's window.
+        PromptError: empty, not valid text, only special tokens, or longer than the model's window; or its places
+            for pictures are not as many as the pictures.
+        PictureError: pictures for a model that reads text only.
         SettingsError: the fold or the first patched layer lies outside this prompt or model.
     """
-    ids = tokenise(model, prompt)
+    ids = tokenise(model, prompt, len(pictures))
+    images = find_images(model, ids) if pictures else ()
     room = model.window - len(ids)
     if room < settings.max_new_tokens:
         shorter = "shorten the prompt" + (f" or ask for at most {room} new tokens" if room > 0 else "")
@@ -34,15 +43,28 @@ def prepare(model: LoadedModel, prompt: str, settings: RunSettings) -> Context:
             f"The first patched layer is {settings.first_layer}, "
             f"but the model's layers are 0 to {model.n_layers - 1}."
         )
-    _check_fold(settings.fold, ids, model.bos_id)
-    return Context(prompt, ids, tuple(model.piece(i) for i in ids), settings.fold)
+    _check_fold(settings.fold, ids, images, model)
+    pieces = tuple(model.piece(i) for i in ids)
+    return Context(prompt, ids, pieces, settings.fold, tuple(p.sha256 for p in pictures), images)
 
 
-def tokenise(model: LoadedModel, prompt: str) -> tuple[int, ...]:
-    """The prompt's token ids, BOS included where the model has one.
+def look(model: LoadedModel, pictures: Sequence[Picture], context: Context) -> Sight:
+    """The pictures as the model's own image processor reads them, whole (no pan and scan)."""
+    if not pictures:
+        return BLIND
+    assert model.processor is not None
+    read = model.processor.image_processor(
+        images=[picture.image for picture in pictures], return_tensors="pt", do_pan_and_scan=False
+    )
+    return Sight(read["pixel_values"], context.images)
+
+
+def tokenise(model: LoadedModel, prompt: str, pictures: int = 0) -> tuple[int, ...]:
+    """The prompt's token ids, BOS included where the model has one, with places for so many pictures.
 
     Raises:
-        PromptError: empty, not valid text, far too long, or only special tokens.
+        PromptError: empty, not valid text, far too long, or only special tokens; or with other places for pictures.
+        PictureError: pictures for a model that reads text only.
     """
     if not prompt.strip():
         raise PromptError("The prompt is empty; type a sentence for the model to continue.")
@@ -60,8 +82,10 @@ def tokenise(model: LoadedModel, prompt: str) -> tuple[int, ...]:
             f"The prompt has {len(prompt)} characters, more than the model's window of {model.window} tokens "
             "can hold; shorten it."
         )
-    ids = tuple(int(i) for i in model.tokenizer(prompt, verbose=False)["input_ids"])
-    if max(ids, default=0) >= model.vocabulary:
+    text, has_bos = compose(model, prompt, pictures)
+    read = model.tokenizer(text, verbose=False, add_special_tokens=not has_bos)["input_ids"]
+    ids = tuple(int(i) for i in read)
+    if max((i for i in ids if i != model.image_id), default=0) >= model.vocabulary:
         raise PromptError(
             f"The tokenizer gives the prompt a token ({max(ids)}) that the model's vocabulary of "
             f"{model.vocabulary} lacks; use the tokenizer that belongs to this model, or another prompt."
@@ -75,9 +99,18 @@ def tokenise(model: LoadedModel, prompt: str) -> tuple[int, ...]:
     return ids
 
 
-def _check_fold(fold: Fold, ids: tuple[int, ...], bos_id: int | None) -> None:
-    if fold.kind == "image":
-        raise SettingsError("This model reads text only, so there is no image to fold; choose another fold.")
+def _check_fold(
+    fold: Fold, ids: tuple[int, ...], images: tuple[ImageSpan, ...], model: LoadedModel
+) -> None:
+    bos_id = model.bos_id
+    if fold.kind in ("image", "text") and not images:
+        why = "This model reads text only" if model.processor is None else "The prompt has no picture"
+        raise SettingsError(f"{why}, so the fold {fold} has no meaning; choose another fold.")
+    if fold.number > len(images):
+        raise SettingsError(
+            f"The fold {fold} names picture {fold.number}, but the prompt has {len(images)}; "
+            f"choose image:1 to image:{len(images)}."
+        )
     if fold.kind == "all-but-bos" and (bos_id is None or ids[0] != bos_id):
         raise SettingsError(
             "The prompt does not begin with a BOS token, so all-but-bos has no meaning; fold all."
@@ -87,7 +120,7 @@ def _check_fold(fold: Fold, ids: tuple[int, ...], bos_id: int | None) -> None:
             f"The fold {fold} reaches past the prompt, whose {len(ids)} tokens have positions "
             f"0 to {len(ids) - 1}."
         )
-    if not fold.folded(len(ids)):
+    if not fold.folded(len(ids), images):
         raise SettingsError(
             f"The fold {fold} folds nothing, since the last token is always kept; "
             "choose a range that begins earlier."

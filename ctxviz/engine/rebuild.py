@@ -10,7 +10,7 @@ from ctxviz.engine.anatomy import Doubles, anatomy_of
 from ctxviz.engine.application import Scratch
 from ctxviz.engine.context_pass import ContextPass
 from ctxviz.engine.patched_pass import patched_pass
-from ctxviz.engine.prompt import prepare
+from ctxviz.engine.prompt import look, prepare
 from ctxviz.errors import SettingsError
 from ctxviz.records import LayerPatch, RunSettings, Variant
 from ctxviz.run import Run
@@ -37,13 +37,13 @@ class Rebuilt:
 
 
 def check_model(model: LoadedModel, run: Run) -> None:
-    """See that ``model`` is the one that made ``run``, as far as its records tell.
+    """See that ``model`` is the one that made ``run``, as far as its records tell, and that its pictures are there.
 
     A plain folder has neither hash nor revision: only its name and its shape are compared.
 
     Raises:
         SettingsError: its weights are others, its tokenizer reads the prompt otherwise, or the run has tokens
-            that it lacks.
+            that it lacks; or its pictures are not at hand.
     """
     ours, theirs = model.identity, run.model
     hashed = ours.sha256 and theirs.sha256
@@ -55,7 +55,12 @@ def check_model(model: LoadedModel, run: Run) -> None:
             f"The run was made with {theirs.name[:80]}, and {ours.name[:80]} has other weights; "
             "choose the model that made it."
         )
-    context = prepare(model, run.context.prompt, RunSettings(max_new_tokens=1))
+    if tuple(picture.sha256 for picture in run.pictures) != run.context.image_sha256:
+        raise SettingsError(
+            "The run's file does not hold its pictures, so nothing can be made again from it; give the same "
+            "pictures and make a new run."
+        )
+    context = prepare(model, run.context.prompt, RunSettings(max_new_tokens=1), run.pictures)
     if context.token_ids != run.context.token_ids:
         raise SettingsError(
             "The model's tokenizer reads the run's prompt as other tokens than those recorded; "
@@ -73,19 +78,20 @@ def rebuild(model: LoadedModel, run: Run, step: int, variant: Variant) -> Iterat
     The history is read as it was when the run was made: the prompt at once, then token by token.
 
     Raises:
-        SettingsError: the model is not the run's.
+        SettingsError: the model is not the run's, or the run's pictures are not at hand.
     """
     check_model(model, run)
+    sight = look(model, run.pictures, run.context)
     ids = [*run.context.token_ids, *(run.token(k)[3] for k in range(step))]
     anatomy = anatomy_of(model.in_dtype(variant.dtype), model.architecture)
-    context = ContextPass(anatomy)
+    context = ContextPass(anatomy, sight)
     first = len(run.context.token_ids) - 1
     context.prefill(ids[:first])
     state = context.advance(ids[first])
     for k, token_id in enumerate(ids[first + 1 :], 1):
         yield k / (step + 1)
         state = context.advance(token_id)
-    positions = run.settings.fold.kept(len(ids))
+    positions = run.context.kept(len(ids))
     kept_ids = tuple(ids[p] for p in positions)
     built = patched_pass(
         anatomy,
@@ -97,6 +103,7 @@ def rebuild(model: LoadedModel, run: Run, step: int, variant: Variant) -> Iterat
         small_h=run.settings.small_h,
         keep_vectors=False,
         keep_patches=True,
+        sight=sight,
     )
     assert built.patches is not None
     scales = {part.scale_name: part.stored_scale for part in anatomy.layers}

@@ -15,6 +15,7 @@ import torch
 
 from ctxviz.engine.anatomy import Anatomy, listening
 from ctxviz.engine.patched_pass import kept_inputs
+from ctxviz.engine.sight import BLIND, Sight
 from ctxviz.numerics import distances
 from ctxviz.numerics.distances import Distribution
 from ctxviz.numerics.rounding import moved_by_ulps, ulp_seeds
@@ -33,9 +34,9 @@ def floor_is_due(step: int) -> bool:
 class Recompute:
     """The history of one step run in full, without a cache, in other legitimate ways; each only once."""
 
-    def __init__(self, ids: Sequence[int], kept: Sequence[int]) -> None:
+    def __init__(self, ids: Sequence[int], kept: Sequence[int], sight: Sight = BLIND) -> None:
         # A copy: a stream's own list goes on growing.
-        self._ids, self._kept = list(ids), list(kept)
+        self._ids, self._kept, self._sight = list(ids), list(kept), sight
         self._known: dict[tuple[int, str, int | None], Distribution] = {}
 
     @torch.inference_mode()
@@ -43,7 +44,8 @@ class Recompute:
         """The last token's logits in the anatomy's dtype with an attention implementation of transformers.
 
         With a ``seed`` the embeddings of the kept tokens are moved by one unit in the last place at random
-        coordinates: the very move that a replay of that seed makes.
+        coordinates: the very move that a replay of that seed makes. An image token's row, which is put in its
+        embedding's place afterwards, is not moved, here or there.
         """
         key = (id(anatomy), attention, seed)
         if key not in self._known:
@@ -51,8 +53,9 @@ class Recompute:
             tokens = torch.tensor([self._ids], device=device)
             model: Any = anatomy.model
             hooks = [] if seed is None else [(model.get_input_embeddings(), _kept_moved(seed, self._kept))]
+            pictures = self._sight.arguments(anatomy, [range(len(self._ids))])
             with anatomy.lock, _attending(model, attention), listening(hooks):
-                output = model(input_ids=tokens, use_cache=False, logits_to_keep=1)
+                output = model(input_ids=tokens, use_cache=False, logits_to_keep=1, **pictures)
             self._known[key] = Distribution(output.logits[0, -1])
         return self._known[key]
 
@@ -122,8 +125,9 @@ class _Waiting:
 class Unpatched:
     """Steps whose unpatched model is still to be run."""
 
-    def __init__(self, anatomies: dict[str, Anatomy]) -> None:
+    def __init__(self, anatomies: dict[str, Anatomy], sight: Sight = BLIND) -> None:
         self._anatomies = anatomies
+        self._sight = sight
         self._waiting: list[_Waiting] = []
         self._batch = 1
 
@@ -150,8 +154,8 @@ class Unpatched:
 
     @torch.inference_mode()
     def _measure(self, anatomy: Anatomy, dtype: str, group: list[_Waiting]) -> list[Reference]:
-        device = next(anatomy.model.parameters()).device
-        inputs = kept_inputs([item.ids for item in group], [item.positions for item in group], device)
+        ids, positions = [item.ids for item in group], [item.positions for item in group]
+        inputs = kept_inputs(anatomy, ids, positions, self._sight)
         with anatomy.lock:
             output = anatomy.model(**inputs, logits_to_keep=1)
         gaps = [

@@ -16,6 +16,7 @@ import torch
 from ctxviz.engine.anatomy import Anatomy, Doubles, first_tensor, listening, to_double
 from ctxviz.engine.application import WrittenWeights
 from ctxviz.engine.patched_pass import PatchedState, kept_inputs
+from ctxviz.engine.sight import BLIND, Sight
 from ctxviz.engine.twin import Twin
 from ctxviz.numerics import distances
 from ctxviz.numerics.distances import Distribution
@@ -43,9 +44,10 @@ class _Pass:
 class Replayer:
     """Replays of one dtype. ``scratch`` is to be given to the patched passes whose weights are replayed."""
 
-    def __init__(self, anatomy: Anatomy, settings: RunSettings) -> None:
+    def __init__(self, anatomy: Anatomy, settings: RunSettings, sight: Sight = BLIND) -> None:
         self.scratch = WrittenWeights()
         self._anatomy = anatomy
+        self._sight = sight
         self._kinds = settings.replays
         self._hold = settings.hold
         self._twin = Twin(anatomy)
@@ -111,11 +113,11 @@ class Replayer:
         if seed is not None:
             generator = torch.Generator().manual_seed(seed)
             hooks.append((model.get_input_embeddings(), lambda _, __, out: moved_by_ulps(out, generator)))
-        device = next(model.parameters()).device
+        inputs = kept_inputs(self._anatomy, ids, positions, self._sight)
         self._twin.hold(tensors)
         try:
             with self._anatomy.lock, listening(hooks), np.errstate(all="ignore"):
-                output = model(**kept_inputs(ids, positions, device))
+                output = model(**inputs)
         finally:
             self._twin.hold({})
         # A copy of the row: the whole would be kept for as long as the pass is.

@@ -14,7 +14,7 @@ from ctxviz.engine.anatomy import anatomy_of
 from ctxviz.engine.application import Scratch
 from ctxviz.engine.context_pass import ContextPass, ContextState
 from ctxviz.engine.patched_pass import patched_pass
-from ctxviz.engine.prompt import prepare
+from ctxviz.engine.prompt import look, prepare
 from ctxviz.engine.references import Recompute, Unpatched, error_budget, floor_is_due
 from ctxviz.engine.replay import Replayer, written_bytes
 from ctxviz.errors import MemoryRefusedError, OutOfMemoryError, PrecisionError, is_out_of_memory
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from ctxviz.engine.anatomy import Anatomy
     from ctxviz.models import LoadedModel
+    from ctxviz.pictures import Picture
 
 TOP_TOKENS: Final = 8
 NEAR: Final = 4
@@ -59,10 +60,12 @@ class Stream:
         prompt: str,
         settings: RunSettings,
         *,
+        pictures: Sequence[Picture] = (),
         keep_patches: bool = False,
         follow: Sequence[int] | None = None,
     ) -> None:
-        self.context = prepare(model, prompt, settings)
+        self.context = prepare(model, prompt, settings, pictures)
+        self.pictures = tuple(pictures)
         self.outcome: str | None = None
         self._model = model
         self._settings = settings
@@ -70,8 +73,9 @@ class Stream:
         self._follow = follow
         self._anatomies = {dtype: self._anatomy(dtype) for dtype in settings.ordered_dtypes}
         self._wider = {dtype: self._anatomy(dtype) for dtype in BUDGET_DTYPES} if settings.budget else {}
-        self._passes = {dtype: ContextPass(anatomy) for dtype, anatomy in self._anatomies.items()}
-        self._unpatched = Unpatched(self._anatomies)
+        self._sight = look(model, pictures, self.context)
+        self._passes = {d: ContextPass(anatomy, self._sight) for d, anatomy in self._anatomies.items()}
+        self._unpatched = Unpatched(self._anatomies, self._sight)
         self._scratch = Scratch()
         self._floors: dict[str, float | None] = dict.fromkeys(self._anatomies)
         self._ids = list(self.context.token_ids)
@@ -97,7 +101,7 @@ class Stream:
             return {}
         held = 0 if self._settings.hold is None else len(written)
         need = sum(written_bytes(a) for a in self._anatomies.values()) * (1 + held / len(self._anatomies))
-        kept = len(self._settings.fold.kept(len(self._ids) + self._settings.max_new_tokens))
+        kept = len(self.context.kept(len(self._ids) + self._settings.max_new_tokens))
         # Logits of two rows of kept tokens, eight bytes at most each.
         need += 2 * kept * self._model.vocabulary * 8
         free = memory.free_bytes(str(self._model.device))
@@ -106,7 +110,7 @@ class Stream:
                 f"Replays keep written copies of the MLP weights, about {memory.gigabytes(int(need))}, and "
                 f"{memory.gigabytes(free)} are free; choose fewer dtypes or rules, or no replay."
             )
-        return {dtype: Replayer(a, self._settings) for dtype, a in self._anatomies.items()}
+        return {dtype: Replayer(a, self._settings, self._sight) for dtype, a in self._anatomies.items()}
 
     def __iter__(self) -> Iterator[Step | Reference]:
         return self
@@ -154,7 +158,8 @@ class Stream:
     def _measure_floor(self, step: int, dtype: str, history: list[int]) -> None:
         started = time.perf_counter()
         if self._recompute is None or self._recompute[0] != step:
-            self._recompute = (step, Recompute(history, self._settings.fold.kept(len(history))))
+            kept = self.context.kept(len(history))
+            self._recompute = (step, Recompute(history, kept, self._sight))
         floor = error_budget(
             self._anatomies[dtype],
             self._wider,
@@ -186,7 +191,7 @@ class Stream:
             for context_pass in self._passes.values():
                 context_pass.prefill(self._ids[:-1])
         position, query = len(self._ids) - 1, self._ids[-1]
-        positions = self._settings.fold.kept(len(self._ids))
+        positions = self.context.kept(len(self._ids))
         kept_ids = tuple(self._ids[p] for p in positions)
         baselines: list[Baseline] = []
         variants: list[VariantStep] = []
@@ -241,6 +246,7 @@ class Stream:
             small_h=self._settings.small_h,
             keep_vectors=self._settings.vector_budget > 0,
             keep_patches=self._keep_patches,
+            sight=self._sight,
         )
         distribution = Distribution(patched.logits)
         gap = distances.compare(baseline, distribution)
@@ -303,6 +309,7 @@ def stream(
     prompt: str,
     settings: RunSettings,
     *,
+    pictures: Sequence[Picture] = (),
     keep_patches: bool = False,
     follow: Sequence[int] | None = None,
 ) -> Stream:
@@ -310,13 +317,15 @@ def stream(
 
     Args:
         model: what :func:`ctxviz.load_model` returned.
-        prompt: text; special tokens are added as the tokenizer does.
+        prompt: text; special tokens are added as the tokenizer does, and a model that reads pictures gets it in
+            its chat template, with the pictures first or where ``<start_of_image>`` stands in the text.
         settings: rules, arithmetic, dtypes, fold, number of tokens.
+        pictures: what the prompt shows, for models that read pictures; see :mod:`ctxviz.pictures`.
         keep_patches: put each token's updates into its step (for export).
         follow: the ids of the new tokens, for a history that is given; beyond them the baseline chooses.
 
     Raises:
-        PromptError, SettingsError: at once, before anything is computed.
+        PromptError, PictureError, SettingsError: at once, before anything is computed.
         MemoryRefusedError: replays were asked for, and the written weights do not fit beside the model.
     """
-    return Stream(model, prompt, settings, keep_patches=keep_patches, follow=follow)
+    return Stream(model, prompt, settings, pictures=pictures, keep_patches=keep_patches, follow=follow)

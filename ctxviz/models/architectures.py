@@ -38,6 +38,8 @@ class Architecture:
     """The norms store w and apply m = scale_offset + w."""
     norm_epsilon: str = "eps"
     """The norms' attribute that holds the epsilon under the root."""
+    reads_pictures: bool = False
+    """Whether its stock model takes pictures, given the processor's files."""
 
     def text_config_of(self, config: Any) -> Any:
         """The part of a transformers configuration that describes the decoder."""
@@ -51,6 +53,7 @@ GEMMA3_IMAGE_TEXT: Final = replace(
     model_types=("gemma3",),
     layers="model.language_model.layers",
     text_config="text_config",
+    reads_pictures=True,
 )
 ARCHITECTURES: Final = (GEMMA3_TEXT, GEMMA3_IMAGE_TEXT)
 

@@ -14,7 +14,7 @@ from ctxviz import __version__
 from ctxviz.errors import CtxvizError, MemoryRefusedError, ModelError, SettingsError, is_out_of_memory
 from ctxviz.models import devices, memory
 from ctxviz.models.architectures import Architecture, for_config
-from ctxviz.models.folders import FolderFacts, inspect, read_json
+from ctxviz.models.folders import FolderFacts, has_processor, inspect, read_json
 from ctxviz.models.preparing import ReadyModel, estimate, prepare
 from ctxviz.models.progress import Progress, silent
 from ctxviz.models.quiet import quiet_transformers
@@ -77,7 +77,7 @@ class LoadedModel:
         self, ready: ReadyModel, facts: FolderFacts, device: torch.device, progress: Progress
     ) -> None:
         """Read configuration and tokenizer; weights are loaded by :meth:`in_dtype`."""
-        from transformers import AutoConfig, AutoTokenizer
+        from transformers import AutoConfig, AutoProcessor, AutoTokenizer
 
         self.device = device
         self.hub_id: str | None = None
@@ -88,10 +88,15 @@ class LoadedModel:
         progress("reading the tokenizer", None)
         with quiet_transformers(), _explained(ready.title):
             config = AutoConfig.from_pretrained(ready.folder, local_files_only=True, trust_remote_code=False)
-            self.tokenizer: Any = AutoTokenizer.from_pretrained(
-                ready.folder, local_files_only=True, trust_remote_code=False
-            )
-        self.architecture: Architecture = for_config(config)
+            self.architecture: Architecture = for_config(config)
+            reads_pictures = self.architecture.reads_pictures and has_processor(ready.folder)
+            reader = AutoProcessor if reads_pictures else AutoTokenizer
+            read: Any = reader.from_pretrained(ready.folder, local_files_only=True, trust_remote_code=False)
+        self.processor: Any = read if reads_pictures else None
+        """The stock processor of a model that reads pictures; None where only text can be read."""
+        self.tokenizer: Any = read.tokenizer if reads_pictures else read
+        self.image_id: int | None = self.tokenizer.image_token_id if reads_pictures else None
+        """Of the token that stands for each tile of a picture."""
         text = self.architecture.text_config_of(config)
         self.window: int = text.max_position_embeddings
         self.n_layers: int = text.num_hidden_layers

@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from ctxviz.errors import BundleError, SettingsError
-from ctxviz.records import Baseline, Context, Fold, ModelIdentity, RunSettings, TopTokens
+from ctxviz.records import Baseline, Context, Fold, ImageSpan, ModelIdentity, RunSettings, TopTokens
 from ctxviz.run import SCHEMA_VERSION, Run
 from ctxviz.store.fields import Fields, encodable, parse
 from ctxviz.store.limits import LAYERS, STEPS, TEXT, WIDTH, broken
@@ -51,7 +51,8 @@ class Description:
 def write(run: Run, steps: int) -> bytes:
     """``run.json`` of the first ``steps`` steps, in ASCII; lone surrogates are replaced when it is read."""
     settings = asdict(run.settings) | {"fold": str(run.settings.fold)}
-    context = asdict(run.context) | {"fold": str(run.context.fold)}
+    images = [[span.start, span.end] for span in run.context.images]
+    context = asdict(run.context) | {"fold": str(run.context.fold), "images": images}
     described = {
         "format": FORMAT,
         "schema_version": SCHEMA_VERSION,
@@ -112,7 +113,7 @@ def read(data: bytes) -> Description:
     version = _checked_version(fields.get("schema_version"))
     settings = _read_settings(fields.child("settings"), version)
     context = _read_context(fields.child("context"))
-    _check_fold(settings.fold, len(context.token_ids))
+    _check_fold(settings.fold, len(context.token_ids), len(context.images))
     steps = fields.children("steps")
     if len(steps) > STEPS:
         raise broken(f"it holds more than {STEPS} steps")
@@ -206,13 +207,33 @@ def _read_context(fields: Fields) -> Context:
     if not ids:
         raise broken("its prompt has no tokens")
     prompt, fold = fields.text("prompt", TEXT), _fold(fields)
-    _check_fold(fold, len(ids))
-    return Context(prompt, ids, texts, fold, fields.texts("image_sha256"))
+    images = _read_images(fields, len(ids))
+    hashes = fields.texts("image_sha256")
+    if len(hashes) != len(images):
+        raise broken("its prompt has other numbers of pictures and of their places")
+    _check_fold(fold, len(ids), len(images))
+    return Context(prompt, ids, texts, fold, hashes, images)
 
 
-def _check_fold(fold: Fold, tokens: int) -> None:
+def _read_images(fields: Fields, tokens: int) -> tuple[ImageSpan, ...]:
+    """Places of pictures, in order and apart; runs of text written before pictures could be read have none."""
+    listed = fields.get("images") or []
+    spans: list[ImageSpan] = []
+    for pair in listed if isinstance(listed, list) else [None]:
+        if not (isinstance(pair, list) and len(pair) == 2 and all(type(p) is int for p in pair)):
+            raise broken("the place of a picture is not a pair of positions")
+        before = spans[-1].end if spans else 0
+        if not (before <= pair[0] and pair[0] + 3 <= pair[1] < tokens):
+            raise broken("the place of a picture does not lie inside its prompt")
+        spans.append(ImageSpan(*pair))
+    return tuple(spans)
+
+
+def _check_fold(fold: Fold, tokens: int, pictures: int) -> None:
     if fold.kind == "span" and fold.end > tokens:
         raise broken(f"its fold {fold} reaches past its prompt of {tokens} tokens")
+    if fold.kind in ("image", "text") and pictures < max(1, fold.number):
+        raise broken(f"its fold {fold} needs a picture that its prompt has not")
 
 
 def _read_step(fields: Fields, settings: RunSettings) -> StepText:

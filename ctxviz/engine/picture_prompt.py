@@ -1,0 +1,84 @@
+"""Where a prompt's pictures go: the text that the model's tokenizer is given, and the places found in its tokens."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ctxviz.errors import PictureError, PromptError
+from ctxviz.records import ImageSpan
+
+if TYPE_CHECKING:
+    from ctxviz.models import LoadedModel
+
+
+def compose(model: LoadedModel, prompt: str, pictures: int) -> tuple[str, bool]:
+    """The prompt in the model's chat template, each picture's image tokens in place; and whether it has its BOS.
+
+    A picture goes where the model's start-of-image token stands in the prompt, or first where none does. A prompt
+    that begins with the BOS token is taken as it is, without a template. A model without a processor gets the
+    prompt unchanged.
+
+    Raises:
+        PictureError: pictures for a model that reads text only.
+        PromptError: an image token is typed by hand, or places and pictures are not equally many.
+    """
+    processor = model.processor
+    if processor is None:
+        if pictures:
+            raise PictureError(
+                f"{model.identity.name} reads text only and cannot see a picture; choose a model that reads "
+                "pictures, such as tiny-shapes, or leave the picture away."
+            )
+        return prompt, False
+    place, image_token = processor.boi_token, processor.tokenizer.image_token
+    for typed in (image_token, processor.tokenizer.eoi_token):
+        if typed in prompt:
+            raise PromptError(
+                f"The prompt holds {typed}, which stands for a part of a picture and cannot be typed; "
+                f"write {place} where a picture belongs, or nothing to put it first."
+            )
+    places = prompt.count(place)
+    if places not in (0, pictures):
+        raise PromptError(
+            f"The prompt has {places} {_plural('place', places)} for pictures ({place}), and {pictures} "
+            f"{_plural('picture', pictures)} {'is' if pictures == 1 else 'are'} given; make them equal, "
+            f"or write no {place} to put the pictures first."
+        )
+    bos = model.tokenizer.bos_token
+    if bos is not None and prompt.startswith(bos):
+        text = prompt if places else bos + place * pictures + prompt.removeprefix(bos)
+    elif processor.chat_template is None:
+        text = prompt if places else place * pictures + prompt
+    else:
+        text = _in_template(processor, prompt if places else place * pictures + prompt)
+    has_bos = bos is not None and text.startswith(bos)
+    return text.replace(place, processor.full_image_sequence), has_bos
+
+
+def _plural(noun: str, count: int) -> str:
+    return noun if count == 1 else f"{noun}s"
+
+
+def _in_template(processor: Any, prompt: str) -> str:
+    """The prompt as the user's turn, its places given to the template as pictures."""
+    content: list[dict[str, str]] = []
+    for index, part in enumerate(prompt.split(processor.boi_token)):
+        if index:
+            content.append({"type": "image"})
+        if part.strip():
+            content.append({"type": "text", "text": part})
+    turn = [{"role": "user", "content": content}]
+    return processor.apply_chat_template(turn, tokenize=False, add_generation_prompt=True)
+
+
+def find_images(model: LoadedModel, ids: tuple[int, ...]) -> tuple[ImageSpan, ...]:
+    """The places of pictures among token ids: each a start token, the image tokens, an end token."""
+    spans: list[ImageSpan] = []
+    start: int | None = None
+    for position, token in enumerate(ids):
+        if token == model.image_id and start is None:
+            start = position
+        elif token != model.image_id and start is not None:
+            spans.append(ImageSpan(start - 1, position + 1))
+            start = None
+    return tuple(spans)

@@ -1,0 +1,1 @@
+"""Drawn scenes of coloured shapes: what the shipped picture models were trained on, and the page's samples."""

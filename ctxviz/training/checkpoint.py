@@ -1,0 +1,94 @@
+"""A training run on disk: weights and optimizer as safetensors, progress and log as JSON; no pickle."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from ctxviz.errors import SettingsError
+
+STATE = "training-state.safetensors"
+LOG = "training-log.jsonl"
+
+
+class Checkpoint:
+    """Where a training run is kept and taken up again."""
+
+    def __init__(self, folder: Path, plan: dict[str, Any]) -> None:
+        """``plan`` is what must be the same for the run to be continued."""
+        self.folder = folder
+        self.plan = json.dumps(plan, sort_keys=True)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise SettingsError(f"The folder {str(folder)!r} cannot be made: {error.strerror}.") from None
+
+    def load(self, modules: dict[str, nn.Module], optimizers: dict[str, torch.optim.Optimizer]) -> int:
+        """Put the kept state into the modules and optimizers, and say how many steps were done; 0: none kept.
+
+        Raises:
+            SettingsError: the folder holds another training run.
+        """
+        path = self.folder / STATE
+        if not path.exists():
+            return 0
+        from safetensors import safe_open
+
+        with safe_open(path, "pt") as file:
+            metadata = file.metadata()
+        if metadata.get("plan") != self.plan:
+            raise SettingsError(
+                f"{str(self.folder)!r} holds a training run with other settings; choose another folder or delete it."
+            )
+        tensors = load_file(path)
+        for name, module in modules.items():
+            module.load_state_dict(_below(tensors, name))
+        for name, optimizer in optimizers.items():
+            _load_optimizer(optimizer, _below(tensors, name))
+        return int(metadata["steps"])
+
+    def save(
+        self, steps: int, modules: dict[str, nn.Module], optimizers: dict[str, torch.optim.Optimizer]
+    ) -> None:
+        """Keep the state after ``steps`` steps; the file is replaced in one go."""
+        tensors: dict[str, Tensor] = {}
+        for name, module in modules.items():
+            tensors |= {f"{name}.{key}": value.clone() for key, value in module.state_dict().items()}
+        for name, optimizer in optimizers.items():
+            tensors |= {f"{name}.{key}": value for key, value in _optimizer_tensors(optimizer).items()}
+        path = self.folder / STATE
+        partial = path.with_suffix(".partial")
+        save_file(tensors, partial, {"plan": self.plan, "steps": str(steps)})
+        os.replace(partial, path)
+
+    def log(self, **row: Any) -> None:
+        """Add a line to the training log."""
+        with (self.folder / LOG).open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+
+
+def _below(tensors: dict[str, Tensor], name: str) -> dict[str, Tensor]:
+    return {key.removeprefix(f"{name}."): value for key, value in tensors.items() if key.startswith(f"{name}.")}
+
+
+def _optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    return {
+        f"{index}.{key}": value.clone()
+        for index, state in optimizer.state_dict()["state"].items()
+        for key, value in state.items()
+    }
+
+
+def _load_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> None:
+    described = optimizer.state_dict()
+    state: dict[int, dict[str, Tensor]] = {}
+    for name, value in tensors.items():
+        index, key = name.split(".", 1)
+        state.setdefault(int(index), {})[key] = value
+    optimizer.load_state_dict({"state": state, "param_groups": described["param_groups"]})

@@ -1,0 +1,161 @@
+"""The training of tiny-shapes: first the tower learns to see, then the whole model to describe and answer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import torch
+from torch.nn import functional
+
+from ctxviz.shapes.scenes import DESCRIBE, Scene, questions, training_scene
+from ctxviz.training import exam
+from ctxviz.training.batches import IGNORED, Asked, Lines, draw_all, encode, read_pictures
+from ctxviz.training.checkpoint import Checkpoint
+from ctxviz.training.looking import Heads, looking_loss
+from ctxviz.training.schedule import advance, make_optimizer, schedule
+from ctxviz.training.tiny_shapes import IDS, IMAGE_TOKENS, make_model, make_processor
+
+ASKED_MORE: Final = {"colour": 3.0, "shape": 2.0, "where": 2.0, "what": 2.0, "any": 1.5}
+"""How much likelier a sort of question is to be trained on; the others 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a training run does; the same plan gives the same model on the same machine."""
+
+    seed: int = 0
+    looking_steps: int = 500
+    looking_scenes: int = 128
+    steps: int = 1600
+    scenes: int = 64
+    questions: int = 2
+    """Per scene and step."""
+    rate: float = 2e-3
+    decay: float = 0.01
+    looking_weight: float = 0.1
+    """Of the helper heads' loss while the whole model trains."""
+    easy: float = 0.4
+    """The share of the steps over which scenes grow from one thing to three."""
+
+    @property
+    def all_steps(self) -> int:
+        return self.looking_steps + self.steps
+
+
+Report = Callable[[int, int, str], None]
+"""Called after each step with the steps done, all steps, and how it goes in a few words."""
+
+
+def train(plan: Plan, folder: Path, report: Report, keep_every: int = 100) -> Any:
+    """Train, or go on where the folder's state ends, and return (model, processor)."""
+    processor = make_processor()
+    model = make_model(plan.seed).train()
+    tower = model.model.vision_tower
+    side = tower.config.image_size // tower.config.patch_size
+    heads = Heads(tower.config.hidden_size, side, IMAGE_TOKENS)
+    looking = make_optimizer([tower, heads], plan.decay)
+    speaking = make_optimizer([model, heads], plan.decay)
+    checkpoint = Checkpoint(folder, asdict(plan))
+    modules: dict[str, torch.nn.Module] = {"model": model, "heads": heads}
+    optimizers = {"looking": looking, "speaking": speaking}
+    done = checkpoint.load(modules, optimizers)
+    began = time.perf_counter()
+    for step in range(done, plan.all_steps):
+        generator = np.random.default_rng([plan.seed, step])
+        if step < plan.looking_steps:
+            row = _look(plan, step, tower, heads, looking, processor, generator)
+        else:
+            row = _speak(plan, step, model, heads, speaking, processor, generator)
+        report(step + 1, plan.all_steps, ", ".join(f"{name} {value:.3g}" for name, value in row.items()))
+        if (step + 1) % 20 == 0:
+            checkpoint.log(step=step + 1, seconds=round(time.perf_counter() - began, 1), **row)
+        if (step + 1) % keep_every == 0 or step + 1 == plan.all_steps:
+            checkpoint.save(step + 1, modules, optimizers)
+        if step >= plan.looking_steps and (step + 1) % 200 == 0:
+            checkpoint.log(step=step + 1, **_glance(model, processor))
+    return model.eval(), processor
+
+
+def _look(plan: Plan, step: int, tower: Any, heads: Heads, optimizer: Any, processor: Any, generator: Any) -> Any:
+    scenes = [training_scene(generator) for _ in range(plan.looking_scenes)]
+    pictures, drawn = draw_all(scenes, generator)
+    seen = tower(read_pictures(pictures, processor.image_processor)).last_hidden_state
+    loss, told = looking_loss(heads, seen, drawn)
+    advance(optimizer, loss, plan.rate * schedule(step / plan.looking_steps))
+    return {"looking loss": round(loss.item(), 4), "scenes told": round(told, 4)}
+
+
+def _speak(plan: Plan, step: int, model: Any, heads: Heads, optimizer: Any, processor: Any, generator: Any) -> Any:
+    share = (step - plan.looking_steps) / plan.steps
+    scenes = [training_scene(generator, _count(share, plan.easy, generator)) for _ in range(plan.scenes)]
+    pictures, drawn = draw_all(scenes, generator)
+    pixels = read_pictures(pictures, processor.image_processor)
+    seen = model.model.get_image_features(pixels, return_dict=True)
+    helped, told = looking_loss(heads, seen.last_hidden_state, drawn)
+    captions = [Asked(i, DESCRIBE, scene.caption()) for i, scene in enumerate(scenes)]
+    said = _answer_loss(model, encode_for(processor)(captions), seen)
+    asked = _answer_loss(model, encode_for(processor)(_some_questions(scenes, plan.questions, generator)), seen)
+    advance(optimizer, said + asked + plan.looking_weight * helped, plan.rate * schedule(share))
+    row = {"caption loss": said, "answer loss": asked, "looking loss": helped}
+    return {name: round(value.item(), 5) for name, value in row.items()} | {"scenes told": round(told, 4)}
+
+
+def _answer_loss(model: Any, lines: Lines, seen: Any) -> torch.Tensor:
+    """Cross entropy of the answers' tokens, nats, given what the tower saw in each picture of the batch."""
+    shown = type(seen)(pooler_output=seen.pooler_output[lines.pictures])
+    hidden = model.model(
+        input_ids=lines.ids,
+        token_type_ids=lines.types,
+        mm_encoder_outputs={"image": shown},
+        use_cache=False,
+    ).last_hidden_state[:, :-1]
+    labels = lines.labels[:, 1:]
+    wanted = labels != IGNORED
+    return functional.cross_entropy(model.lm_head(hidden[wanted]), labels[wanted])
+
+
+def encode_for(processor: Any) -> Callable[[Sequence[Asked]], Lines]:
+    """Questions about one picture in the chat template's words, with the answer to come."""
+    picture = processor.full_image_sequence
+
+    def wrap(question: str) -> str:
+        return f"<bos><start_of_turn>user\n{picture}{question}<end_of_turn>\n<start_of_turn>model\n"
+
+    def lines(asked: Sequence[Asked]) -> Lines:
+        return encode(asked, processor.tokenizer, wrap, "<end_of_turn>", IDS["<image_soft_token>"])
+
+    return lines
+
+
+def _some_questions(scenes: Sequence[Scene], count: int, generator: np.random.Generator) -> list[Asked]:
+    lines = []
+    for i, scene in enumerate(scenes):
+        pool = list(questions(scene, generator))
+        sorts = [sort for sort, _, _ in pool]
+        weights = np.array([ASKED_MORE.get(sort, 1.0) / sorts.count(sort) for sort in sorts])
+        for j in generator.choice(len(pool), size=count, replace=False, p=weights / weights.sum()):
+            sort, question, answer = pool[int(j)]
+            lines.append(Asked(i, question, answer, sort))
+    return lines
+
+
+def _count(share: float, easy: float, generator: np.random.Generator) -> int:
+    """How many things a scene holds: one at first, two and three more and more often."""
+    grown = min(1.0, share / easy)
+    weights = np.array([1.0 - 0.75 * grown, 0.1 + 0.25 * grown, 0.02 + 0.38 * grown])
+    return int(generator.choice([1, 2, 3], p=weights / weights.sum()))
+
+
+def _glance(model: Any, processor: Any) -> dict[str, float]:
+    """Shares of right answers on a few held-out scenes."""
+    model.eval()
+    scores = exam.examine(
+        model, encode_for(processor), processor.image_processor, exam.held_out(1, 200), np.random.default_rng(1)
+    )
+    model.train()
+    return {f"right {sort}": round(score.share, 4) for sort, score in scores.items()}
