@@ -3,6 +3,7 @@
 Both sides are timed alternately, token by token, so that whatever else the machine does falls on both;
 figures are medians. A step of ctxviz is the context pass, the patched pass and the metrics of one variant.
 The references (noise floor, unpatched model) are measured after a step, on a schedule, and are counted apart.
+With pictures both sides read the same ones, and the new tokens are a given text: a caption would soon end.
 """
 
 from __future__ import annotations
@@ -10,21 +11,25 @@ from __future__ import annotations
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
-from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import cycle, islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ctxviz.errors import CtxvizError, PromptError
+from ctxviz.bench_material import PASSAGE, Material
+from ctxviz.errors import CtxvizError
 from ctxviz.models.progress import Progress, silent
-from ctxviz.records import REPLAY_KINDS, REPLAYS, RunSettings, Step
+from ctxviz.records import REPLAY_KINDS, REPLAYS, Context, RunSettings, Step
 
 if TYPE_CHECKING:
     import torch
 
+    from ctxviz.engine import Stream
     from ctxviz.models import LoadedModel
+    from ctxviz.pictures import Picture
 
 DTYPES: Final = ("float32", "bfloat16")
 KINDS: Final = (("factored", "direct"), ("written", "direct"), ("written", "stable"), ("written", "floored"))
@@ -33,17 +38,11 @@ TARGETS: Final = {("factored", "direct"): 2.3, ("written", "direct"): 3.5, ("wri
 WARM_UP: Final = 3
 EARLY, LATE, AROUND = 20, 200, 5
 """Flatness: tokens 20 and 200, each the median of that many tokens on either side."""
-PASSAGE: Final = (
-    "A quiet harbour town wakes before the sun. Fishing boats leave in a line, their lamps small and yellow, "
-    "and the baker carries warm bread past shuttered windows. By noon the square is full of voices, prices, "
-    "dogs and bicycles. Children race the tide along the wall, and an old clock, always four minutes late, "
-    "counts the afternoon. When evening comes, people lean on the railings and talk about the weather. "
-)
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of the table; seconds are medians per token, ``context`` the tokens given."""
+    """One line of the table; seconds are medians per token, ``context`` the tokens given, pictures too."""
 
     model: str
     dtype: str
@@ -54,6 +53,8 @@ class Row:
     seconds: float
     references_seconds: float
     """Spent on references, per token, beside ``seconds``."""
+    image_tokens: int = 0
+    """Of ``context``, the tokens that stand for tiles of pictures."""
 
     @property
     def ratio(self) -> float:
@@ -87,22 +88,34 @@ class ReplayRow:
 
 @dataclass(frozen=True, slots=True)
 class _Timings:
-    """Seconds per token, entry k for the k-th new token."""
+    """Seconds per token, entry k for the k-th new token, after ``context``."""
 
+    context: Context
     stock: list[float]
     steps: list[float]
     references: float
 
 
-def first_token_seconds(model: str, device: str, threads: int | None = None) -> float:
+def first_token_seconds(
+    model: str, device: str, threads: int | None = None, pictures: Sequence[Picture] = ()
+) -> float:
     """Wall time of a new process that loads the model and writes one token, the interpreter's start included.
 
     Raises:
         CtxvizError: the process failed; the message is its own.
     """
+    with tempfile.TemporaryDirectory() as folder:
+        files = [Path(folder) / f"{index}.png" for index in range(len(pictures))]
+        for file, picture in zip(files, pictures, strict=True):
+            file.write_bytes(picture.data)
+        return _first_token_seconds(model, device, threads, files)
+
+
+def _first_token_seconds(model: str, device: str, threads: int | None, pictures: list[Path]) -> float:
     command = [sys.executable, "-m", "ctxviz", "run", "--model", model, "--prompt", PASSAGE.strip()]
     command += ["--max-new-tokens", "1", "--json", "--no-progress", "--device", device]
     command += [] if threads is None else ["--threads", str(threads)]
+    command += [argument for file in pictures for argument in ("--image", str(file))]
     started = time.perf_counter()
     done = subprocess.run(
         command, capture_output=True, text=True, encoding="utf-8", errors="replace", check=False
@@ -115,36 +128,40 @@ def first_token_seconds(model: str, device: str, threads: int | None = None) -> 
     return seconds
 
 
-def rows(model: LoadedModel, context: int, tokens: int, progress: Progress = silent) -> Iterator[Row]:
+def _stream(model: LoadedModel, given: Material, settings: RunSettings) -> Stream:
+    from ctxviz.engine import stream
+
+    follow = None if given.follow is None else list(islice(cycle(given.follow), settings.max_new_tokens))
+    return stream(model, given.prompt, settings, pictures=given.pictures, follow=follow)
+
+
+def rows(model: LoadedModel, given: Material, tokens: int, progress: Progress = silent) -> Iterator[Row]:
     """Every dtype and kind of patching, each beside stock decoding of the same length."""
-    prompt = passage(model, context)
     for dtype in DTYPES:
         for arithmetic, update in KINDS:
             progress(f"{dtype} {arithmetic} {update}", None)
             settings = _settings(dtype, arithmetic, update, tokens + WARM_UP)
-            timings = _alternate(model, prompt, settings)
-            yield _row(model, settings, context, timings, WARM_UP, len(timings.steps))
+            timings = _alternate(model, given, settings)
+            yield _row(model, settings, 0, timings, WARM_UP, len(timings.steps))
 
 
 def replays(
-    model: LoadedModel, context: int, tokens: int, progress: Progress = silent
+    model: LoadedModel, given: Material, tokens: int, progress: Progress = silent
 ) -> Iterator[ReplayRow]:
     """Every kind of replay of written stable patches, alternating with stock decodes of one and of two rows.
 
     Raises:
         CtxvizError: the model ended its text too early.
     """
-    from ctxviz.engine import stream
     from ctxviz.numerics.rounding import ULP_SEEDS
 
-    prompt = passage(model, context)
     for dtype in DTYPES:
         progress(f"{dtype} replays", None)
         settings = replace(
             _settings(dtype, "written", "stable", tokens + WARM_UP), replays=REPLAYS, hold=WARM_UP
         )
-        run = stream(model, prompt, settings)
-        one, two = (_StockDecoding(model, dtype, run.context.token_ids, rows) for rows in (1, 2))
+        run = _stream(model, given, settings)
+        one, two = (_StockDecoding(model, dtype, run, rows) for rows in (1, 2))
         stock: dict[int, list[float]] = {1: [], 2: []}
         passes: dict[str, list[float]] = {kind: [] for kind in REPLAY_KINDS}
         for step in (item for item in run if isinstance(item, Step)):
@@ -160,14 +177,13 @@ def replays(
             yield ReplayRow(dtype, kind, beside, beside_two, statistics.median(seconds[-tokens:]), count)
 
 
-def flatness(model: LoadedModel, context: int, progress: Progress = silent) -> tuple[Row, Row]:
+def flatness(model: LoadedModel, given: Material, progress: Progress = silent) -> tuple[Row, Row]:
     """Written stable float32 around token 20 and around token 200 of one run."""
     progress(f"float32 written stable to token {LATE + AROUND}", None)
     settings = _settings("float32", "written", "stable", LATE + AROUND)
-    timings = _alternate(model, passage(model, context), settings)
+    timings = _alternate(model, given, settings)
     early, late = (
-        _row(model, settings, context + token, timings, token - AROUND, token + AROUND)
-        for token in (EARLY, LATE)
+        _row(model, settings, token, timings, token - AROUND, token + AROUND) for token in (EARLY, LATE)
     )
     return early, late
 
@@ -179,51 +195,24 @@ def resident_bytes() -> int:
     return psutil.Process().memory_info().rss
 
 
-def passage(model: LoadedModel, length: int) -> str:
-    """A text of exactly ``length`` tokens for this model, BOS included.
-
-    Raises:
-        PromptError: no such text was found, or it would be longer than the model's window.
-    """
-    from ctxviz.engine import tokenise
-
-    if length > model.window:
-        raise PromptError(
-            f"A context of {length} tokens exceeds the model's window of {model.window}; choose less."
-        )
-    # Every word is at least one token, so this many words are enough.
-    words = list(islice(cycle(PASSAGE.split()), length))
-
-    def count(end: int) -> int:
-        return len(tokenise(model, " ".join(words[:end])))
-
-    longest = bisect_right(range(1, length), length, key=count)
-    for end in range(longest, max(longest - 8, 0), -1):
-        for tail in ("", ".", " a", " a b", " a b c"):
-            text = " ".join(words[:end]) + tail
-            if len(tokenise(model, text)) == length:
-                return text
-    raise PromptError(
-        f"No passage of exactly {length} tokens was found for this model; choose another context."
-    )
-
-
 def _settings(dtype: str, arithmetic: str, update: str, tokens: int) -> RunSettings:
     return RunSettings((update,), (arithmetic,), (dtype,), max_new_tokens=tokens, vector_budget=0)
 
 
 def _row(
-    model: LoadedModel, settings: RunSettings, context: int, timings: _Timings, first: int, last: int
+    model: LoadedModel, settings: RunSettings, written: int, timings: _Timings, first: int, last: int
 ) -> Row:
+    """The row of tokens ``first`` to ``last - 1``, after the prompt and so many ``written`` tokens."""
     return Row(
         model.identity.key,
         settings.dtypes[0],
         settings.arithmetics[0],
         settings.updates[0],
-        context,
+        len(timings.context.token_ids) + written,
         statistics.median(timings.stock[first:last]),
         statistics.median(timings.steps[first:last]),
         timings.references / len(timings.steps),
+        sum(len(span.tokens) for span in timings.context.images),
     )
 
 
@@ -231,12 +220,10 @@ def _ended(tokens: int) -> CtxvizError:
     return CtxvizError(f"The model ended its text after {tokens} tokens; choose another --context.")
 
 
-def _alternate(model: LoadedModel, prompt: str, settings: RunSettings) -> _Timings:
+def _alternate(model: LoadedModel, given: Material, settings: RunSettings) -> _Timings:
     """Steps of ctxviz and of stock decoding in turn, on the same tokens."""
-    from ctxviz.engine import stream
-
-    steps = stream(model, prompt, settings)
-    stock = _StockDecoding(model, settings.dtypes[0], steps.context.token_ids)
+    steps = _stream(model, given, settings)
+    stock = _StockDecoding(model, settings.dtypes[0], steps)
     timings: tuple[list[float], list[float]] = ([], [])
     references = 0.0
     while True:
@@ -252,20 +239,21 @@ def _alternate(model: LoadedModel, prompt: str, settings: RunSettings) -> _Timin
             references += seconds
     if len(timings[0]) < settings.max_new_tokens:
         raise _ended(len(timings[0]))
-    return _Timings(*timings, references)
+    return _Timings(steps.context, *timings, references)
 
 
 class _StockDecoding:
     """The stock model with its own cache, one token at a time, greedy: the fastest plain way to decode."""
 
-    def __init__(self, model: LoadedModel, dtype: str, prompt: tuple[int, ...], rows: int = 1) -> None:
+    def __init__(self, model: LoadedModel, dtype: str, beside: Stream, rows: int = 1) -> None:
         from transformers import DynamicCache
 
         self._model = model.in_dtype(dtype)
         self._device = model.device
         self._cache = DynamicCache(config=self._model.config)
         self._rows = rows
-        self._forward(list(prompt[:-1]))
+        prompt = list(beside.context.token_ids[:-1])
+        self._forward(prompt, **self._pictures(model, beside.pictures, prompt))
 
     def step(self, token_id: int) -> float:
         """Decode one token; seconds it took, the choice of the next token included."""
@@ -274,9 +262,25 @@ class _StockDecoding:
         int(logits[0, -1].argmax())
         return time.perf_counter() - started
 
-    def _forward(self, ids: list[int]) -> torch.Tensor:
+    def _pictures(
+        self, model: LoadedModel, pictures: Sequence[Picture], prompt: list[int]
+    ) -> dict[str, torch.Tensor]:
+        """What the stock model is given besides ids to read pictures with its own vision tower."""
+        import torch
+
+        if not pictures:
+            return {}
+        images = [picture.image for picture in pictures]
+        read = model.processor.image_processor(images=images, return_tensors="pt", do_pan_and_scan=False)
+        pixels = read["pixel_values"].to(self._device, self._model.dtype)
+        types = torch.tensor([[int(i == model.image_id) for i in prompt]] * self._rows, device=self._device)
+        return {"pixel_values": pixels.repeat(self._rows, 1, 1, 1), "token_type_ids": types}
+
+    def _forward(self, ids: list[int], **pictures: torch.Tensor) -> torch.Tensor:
         import torch
 
         with torch.inference_mode():
             tokens = torch.tensor([ids] * self._rows, device=self._device)
-            return self._model(input_ids=tokens, cache=self._cache, use_cache=True, logits_to_keep=1).logits
+            return self._model(
+                input_ids=tokens, cache=self._cache, use_cache=True, logits_to_keep=1, **pictures
+            ).logits

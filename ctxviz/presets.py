@@ -1,4 +1,4 @@
-"""Prompts to begin with, one of each kind the equivalence is usually shown on, worded for a base model."""
+"""Prompts to begin with: of each kind the equivalence is shown on, for a base model, and on pictures."""
 
 from __future__ import annotations
 
@@ -40,3 +40,25 @@ PRESETS: Final = (
     ),
 )
 """The first one is the prompt of the recorded run."""
+PICTURE_PRESETS: Final = tuple(
+    Preset(words, words)
+    for words in ("Describe the picture.", "What colour is the circle?", "How many shapes are there?")
+)
+"""For models that answer a request about a picture."""
+CAPTION_PRESETS: Final = (Preset("The picture shows", "The picture shows"),)
+"""For base models that go on from a picture."""
+EXAMPLES: Final = frozenset(
+    preset.prompt for presets in (PRESETS, PICTURE_PRESETS, CAPTION_PRESETS) for preset in presets
+)
+"""Every prompt that is offered."""
+_OF_MODELS: Final = {"tiny-shapes": PICTURE_PRESETS, "gemma-3-270m-pictures": CAPTION_PRESETS}
+
+
+def presets_for(model: str, pictures: bool = False) -> tuple[Preset, ...]:
+    """What fits a model, by its catalogue key or another name, with or without pictures in the prompt."""
+    return _OF_MODELS.get(model, PICTURE_PRESETS if pictures else PRESETS)
+
+
+def begins_with_a_picture(model: str) -> bool:
+    """Whether a model is of little use without a picture."""
+    return model in _OF_MODELS

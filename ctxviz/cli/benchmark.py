@@ -8,7 +8,8 @@ import sys
 from rich import box
 from rich.table import Table
 
-from ctxviz import bench
+from ctxviz import bench, bench_material
+from ctxviz.cli.inputs import require_pictures
 from ctxviz.cli.terminal import ReaderGoneError, bar, cell, show, write
 from ctxviz.models.sources import resolve
 
@@ -22,6 +23,7 @@ def run_bench(
     context: int,
     tokens: int,
     *,
+    image_tokens: int = 0,
     as_json: bool,
     threads: int | None,
     device: str,
@@ -32,7 +34,10 @@ def run_bench(
     Raises:
         CtxvizError: the model cannot be loaded, or the context does not fit it.
     """
-    resolve(reference)
+    source = resolve(reference)
+    if image_tokens:
+        require_pictures(source)
+    beginning = bench_material.drawn_pictures(1) if image_tokens else ()
     measured: list[bench.Row] = []
 
     def take(row: bench.Row) -> None:
@@ -43,18 +48,19 @@ def run_bench(
     with bar(with_bar) as progress:
         progress("a new process to its first token", None)
         # Twice: the first may convert the weights or read them from a cold disk.
-        first_token = [bench.first_token_seconds(reference, device, threads) for _ in range(2)][-1]
+        first_token = [bench.first_token_seconds(reference, device, threads, beginning) for _ in range(2)][-1]
         progress("importing torch and transformers", None)
         from ctxviz.models import load_model
 
         model = load_model(reference, dtypes=bench.DTYPES, device=device, progress=progress, threads=threads)
         try:
-            for row in bench.rows(model, context, tokens, progress):
+            given = bench_material.material(model, context, image_tokens)
+            for row in bench.rows(model, given, tokens, progress):
                 take(row)
-            early, late = bench.flatness(model, context, progress)
+            early, late = bench.flatness(model, given, progress)
             take(early)
             take(late)
-            replays = list(bench.replays(model, context, tokens, progress))
+            replays = list(bench.replays(model, given, tokens, progress))
         except ReaderGoneError:
             return
         resident = bench.resident_bytes() / GIGABYTE
@@ -84,7 +90,7 @@ def _replay_note(row: bench.ReplayRow) -> str:
 
 
 def _record(row: bench.Row) -> dict[str, str | int | float]:
-    return {
+    record: dict[str, str | int | float] = {
         "model": row.model,
         "dtype": row.dtype,
         "arithmetic": row.arithmetic,
@@ -94,12 +100,17 @@ def _record(row: bench.Row) -> dict[str, str | int | float]:
         "seconds": row.seconds,
         "ratio": row.ratio,
     }
+    return record | ({"image_tokens": row.image_tokens} if row.image_tokens else {})
+
+
+def _pictured(row: bench.Row) -> str:
+    return f", {row.image_tokens} image tokens in the context" if row.image_tokens else ""
 
 
 def _table(rows: list[bench.Row]) -> Table:
     """The rows: milliseconds per token, the ratio beside the one aimed for, the references' share."""
     table = Table(
-        title=cell(f"{rows[0].model}, milliseconds per token"),
+        title=cell(f"{rows[0].model}, milliseconds per token{_pictured(rows[0])}"),
         box=box.SIMPLE_HEAD,
         padding=(0, 1),
         collapse_padding=True,

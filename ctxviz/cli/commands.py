@@ -118,7 +118,12 @@ def run(
         str, typer.Option(metavar="TEXT|@FILE", help="The text, or @FILE: UTF-8, less one final line break.")
     ],
     image: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="A picture, for models that read them.")
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE",
+            help="Repeatable: a picture, for models that read them; first in the prompt, or where it says "
+            "<start_of_image>.",
+        ),
     ] = None,
     update: Annotated[
         list[str] | None,
@@ -135,8 +140,8 @@ def run(
     fold: Annotated[
         str,
         typer.Option(
-            metavar="all|all-but-bos|image|START:END",
-            help="What is folded into weights; positions count from 0.",
+            metavar="all|all-but-bos|image|image:N|text|START:END",
+            help="What is folded into weights; pictures count from 1, positions from 0.",
         ),
     ] = "all",
     floor: Annotated[
@@ -168,6 +173,10 @@ def run(
         Path | None,
         typer.Option(metavar="RUN_FILE", help="Keep the run, for the page (.ctxviz); replaces the file."),
     ] = None,
+    keep_pictures: Annotated[
+        bool,
+        typer.Option("--keep-pictures", help="Put the pictures into --save's file; else only their hash."),
+    ] = False,
     save_patches: Annotated[
         Path | None,
         typer.Option(metavar="FOLDER", help="Keep the patches: one safetensors file a step and variant."),
@@ -192,7 +201,9 @@ def run(
         check_replays,
         check_run_file,
         make_patch_folder,
+        read_pictures,
         read_prompt,
+        require_pictures,
     )
     from ctxviz.models.sources import resolve
 
@@ -216,13 +227,19 @@ def run(
             f"Token {hold} cannot be held in a run of {max_new_tokens}; choose an earlier one."
         )
     text = read_prompt(prompt)
-    if image is not None:
-        raise SettingsError("This version reads text only; leave --image out.")
+    if keep_pictures and (save is None or not image):
+        missing = "--save RUN_FILE" if save is None else "--image FILE"
+        raise SettingsError(
+            f"There are no pictures to keep in a file; add {missing}, or leave --keep-pictures out."
+        )
+    pictures = read_pictures(image or [], keep=keep_pictures)
     if save is not None:
         check_run_file(save)
     if save_patches is not None:
         make_patch_folder(save_patches)
-    resolve(model)
+    source = resolve(model)
+    if pictures:
+        require_pictures(source)
     return run_job(
         Job(
             model,
@@ -235,6 +252,8 @@ def run(
             device,
             with_bar=not no_progress,
             fail_on=tuple(fail_on or ()),
+            pictures=pictures,
+            keep_pictures=keep_pictures,
         )
     )
 
@@ -275,7 +294,13 @@ def bench(
     model: Annotated[
         str, typer.Option(help="A key of the catalogue, a folder, or a .gguf file.")
     ] = "gemma-3-270m",
-    context: Annotated[int, typer.Option(min=8, help="Tokens of the prompt.")] = 64,
+    context: Annotated[
+        int, typer.Option(min=8, help="Tokens of the prompt, those of pictures not counted.")
+    ] = 64,
+    image_tokens: Annotated[
+        int,
+        typer.Option(min=0, help="Put drawn pictures of at least so many tokens together before the text."),
+    ] = 0,
     tokens: Annotated[int, typer.Option(min=3, help="Tokens measured per row.")] = 24,
     threads: Threads = None,
     device: Device = "auto",
@@ -285,5 +310,12 @@ def bench(
     from ctxviz.cli.benchmark import run_bench
 
     run_bench(
-        model, context, tokens, as_json=as_json, threads=threads, device=device, with_bar=not no_progress
+        model,
+        context,
+        tokens,
+        image_tokens=image_tokens,
+        as_json=as_json,
+        threads=threads,
+        device=device,
+        with_bar=not no_progress,
     )

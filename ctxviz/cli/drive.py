@@ -19,6 +19,7 @@ from ctxviz.run import Run
 
 if TYPE_CHECKING:
     from ctxviz.engine import Stream
+    from ctxviz.pictures import Picture
 
 ALARMED = 3
 """Exit status of a run in which an alarm of ``--fail-on`` fired."""
@@ -49,6 +50,9 @@ class Job:
     with_bar: bool
     fail_on: tuple[str, ...] = ()
     """Alarms, keys of ``alarms.KINDS``, that make the run end with ALARMED."""
+    pictures: tuple[Picture, ...] = ()
+    keep_pictures: bool = False
+    """Whether they go into the file of ``save``."""
 
 
 def run_job(job: Job) -> int:
@@ -66,7 +70,7 @@ def run_job(job: Job) -> int:
     output = JsonLines(write) if job.as_json else Report()
     with bar(job.with_bar) as shown:
         identity, stream = _start(job, shown)
-        run = Run(identity, stream.context, job.settings)
+        run = Run(identity, stream.context, job.settings, stream.pictures)
         if not job.as_json and sys.stdout.isatty():
             shown.close()  # the text itself shows how far it is
             shown = Bar(False)
@@ -78,7 +82,7 @@ def run_job(job: Job) -> int:
         finally:
             shown.close()
             if job.save is not None and len(run):
-                _save(run, job.save)
+                _save(run, job.save, job.keep_pictures)
     return ALARMED if _alarmed(job, run) else status
 
 
@@ -111,7 +115,7 @@ def _start(job: Job, progress: Bar) -> tuple[ModelIdentity, Stream]:
     )
     progress("reading the prompt", None)
     keep_patches = job.patches is not None
-    started = stream(model, job.prompt, job.settings, keep_patches=keep_patches)
+    started = stream(model, job.prompt, job.settings, pictures=job.pictures, keep_patches=keep_patches)
     for warning in model.warnings:
         print(f"ctxviz: {sentence(warning)}", file=sys.stderr)
     return model.identity, started
@@ -176,11 +180,11 @@ def _save_patches(folder: Path, run: Run, step: Step) -> None:
             ) from None
 
 
-def _save(run: Run, target: Path) -> None:
+def _save(run: Run, target: Path, pictures: bool) -> None:
     from ctxviz.store import save_run
 
     try:
-        save_run(run, target)
+        save_run(run, target, pictures=pictures)
     except OSError as error:
         raise SettingsError(
             f"The run cannot be written to {str(target)!r} ({error.strerror or error}); "

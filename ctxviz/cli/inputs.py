@@ -1,17 +1,24 @@
-"""What the command line is given: prompts and the places to write to, checked before a model is loaded."""
+"""What the command line is given: prompts, pictures, places to write to; checked before a model is loaded."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
+import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ctxviz.alarms import KINDS
-from ctxviz.errors import PromptError, SettingsError
+from ctxviz.cli.terminal import sentence
+from ctxviz.errors import PictureError, PromptError, SettingsError
 from ctxviz.records import RunSettings
 from ctxviz.replaying import SAME_WEIGHTS
+
+if TYPE_CHECKING:
+    from ctxviz.models.sources import Source
+    from ctxviz.pictures import Picture
 
 PROMPT_LIMIT: Final = 2**20
 """Bytes of a prompt file; far beyond any model's window, far below what hurts."""
@@ -69,6 +76,52 @@ def _read_file(name: str) -> str:
     except UnicodeDecodeError:
         raise PromptError(f"The prompt file {shown} is not UTF-8 text; save it as UTF-8.") from None
     return text.removesuffix("\n").removesuffix("\r")
+
+
+def read_pictures(paths: Sequence[Path], *, keep: bool) -> tuple[Picture, ...]:
+    """The pictures in these files, in this order; what was done to one is told on stderr.
+
+    Raises:
+        PictureError: one cannot be read.
+        BundleError: they are to be kept in a run file, which cannot hold them.
+    """
+    if not paths:
+        return ()
+    from ctxviz.pictures import read_file
+    from ctxviz.store import check_pictures
+
+    pictures = tuple(read_file(path) for path in paths)
+    if keep:
+        check_pictures(pictures)
+    for picture in pictures:
+        if picture.notes:
+            told = sentence(f"The picture “{picture.name}”: {'; '.join(picture.notes)}.")
+            with contextlib.suppress(OSError):  # a terminal that is gone
+                print(f"ctxviz: {told}", file=sys.stderr, flush=True)
+    return pictures
+
+
+def require_pictures(source: Source) -> None:
+    """See that a model reads pictures, as far as can be told without loading it.
+
+    Raises:
+        PictureError: it reads text only.
+        ModelError: its folder is not a model's.
+    """
+    if source.entry is not None:
+        reads = source.entry.reads_pictures
+    elif source.kind == "folder" and source.path is not None:
+        from ctxviz.models.folders import has_processor, inspect
+
+        reads = inspect(source.path).architecture.reads_pictures and has_processor(source.path)
+    else:
+        # A GGUF file holds the text half alone; a Hub model is not known before it is fetched.
+        reads = source.kind != "gguf"
+    if not reads:
+        raise PictureError(
+            f"{source.title} reads text only and cannot see a picture; choose a model that reads pictures, "
+            "such as tiny-shapes, or leave the picture away."
+        )
 
 
 def check_alarms(names: Sequence[str], settings: RunSettings) -> None:

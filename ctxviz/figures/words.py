@@ -17,7 +17,7 @@ from ctxviz.alarms import ALARM_LIMIT, ALARMS_PER_KIND, Alarm
 from ctxviz.alarms import top as alarms
 from ctxviz.figures.palette import label
 from ctxviz.figures.text import counted, quoted, sci
-from ctxviz.records import Fold
+from ctxviz.records import Context
 from ctxviz.run import Run
 
 __all__ = ["ALARMS_PER_KIND", "ALARM_LIMIT", "BLOW_UP", "Alarm", "Verdict", "alarms", "verdict"]
@@ -54,18 +54,26 @@ def verdict(run: Run) -> Verdict:
         headline += " the noise floor"
     detail = [_differences(run, match, tie), _largest_change(run, n), _dead(run, n)]
     return Verdict(
-        f"{_folded(run.context.fold)}, {headline}.", " ".join(part for part in detail if part), emphasis
+        f"{_folded(run.context)}, {headline}.", " ".join(part for part in detail if part), emphasis
     )
 
 
-def _folded(fold: Fold) -> str:
+def _folded(context: Context) -> str:
+    fold = context.fold
     if fold.kind == "all":
         return "Without any context"
+    pictures = "pictures" if len(context.images) > 1 else "picture"
     if fold.kind == "span":
         one = fold.end - fold.start == 1
         what = f"prompt token {fold.start}" if one else f"prompt tokens {fold.start} to {fold.end - 1}"
+    elif fold.kind == "image" and fold.number and len(context.images) > 1:
+        what = f"picture {fold.number}"
     else:
-        what = {"all-but-bos": "everything but the start token", "image": "the image"}[fold.kind]
+        what = {
+            "all-but-bos": "everything but the start token",
+            "image": f"the {pictures}",
+            "text": f"everything but the {pictures}",
+        }[fold.kind]
     return f"With {what} folded into weights"
 
 

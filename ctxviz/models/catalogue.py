@@ -22,8 +22,9 @@ class Entry:
     description: str
     licence: str
     licence_url: str
-    source: Literal["package", "hub"]
-    """``package``: installed with ctxviz, no network; ``hub``: downloaded from the Hugging Face Hub."""
+    source: Literal["package", "asset", "eyes", "hub"]
+    """``package``: installed with ctxviz; ``asset``: in its assets folder; ``eyes``: the packaged model with
+    eyes from assets; these need no network. ``hub``: downloaded from the Hugging Face Hub."""
     n_layers: int
     width: int
     parameters: int
@@ -37,14 +38,16 @@ class Entry:
     """Whether the Hub asks for a token and an accepted licence."""
     hub_id: str | None = None
     sha256: str | None = None
-    """Of the packaged GGUF file."""
+    """Of the packaged GGUF file, of the asset's weights, or of both halves (``models.eyes.digest_of``)."""
+    reads_pictures: bool = False
 
     def weight_bytes(self, dtype: str) -> int:
         """Bytes of the weights alone, in memory, in one dtype."""
         return self.parameters * DTYPE_BYTES[dtype]
 
 
-_IMAGE_TEXT = "It also reads images; here only its text half is used."
+_IMAGE_TEXT = "It reads pictures too, 256 tokens each."
+APACHE_URL: Final = "https://www.apache.org/licenses/LICENSE-2.0"
 
 _PACKAGED: Final = Entry(
     key="gemma-3-270m",
@@ -63,7 +66,15 @@ _PACKAGED: Final = Entry(
 )
 
 
-def _hub(key: str, title: str, description: str, n_layers: int, width: int, **numbers: int) -> Entry:
+def _hub(
+    key: str,
+    title: str,
+    description: str,
+    n_layers: int,
+    width: int,
+    reads_pictures: bool = False,
+    **numbers: int,
+) -> Entry:
     return replace(
         _PACKAGED,
         key=key,
@@ -75,14 +86,46 @@ def _hub(key: str, title: str, description: str, n_layers: int, width: int, **nu
         gated=True,
         hub_id=f"google/{key}",
         sha256=None,
+        reads_pictures=reads_pictures,
         **numbers,
     )
 
+
+_TINY_SHAPES: Final = Entry(
+    key="tiny-shapes",
+    title="tiny-shapes",
+    description="A very small Gemma 3 that reads drawn shapes, 16 tokens a picture. Comes with ctxviz.",
+    licence="Apache-2.0",
+    licence_url=APACHE_URL,
+    source="asset",
+    n_layers=6,
+    width=128,
+    parameters=1_256_096,
+    vocabulary=540,
+    hidden=256,
+    kv_width=128,
+    sha256="TINYSHA",
+    reads_pictures=True,
+)
+
+_WITH_EYES: Final = replace(
+    _PACKAGED,
+    key="gemma-3-270m-pictures",
+    title="Gemma 3 270M with eyes",
+    description="The same 270M, its weights untouched, reading drawn shapes through small trained eyes, "
+    "16 tokens a picture. Comes with ctxviz.",
+    source="eyes",
+    parameters=_PACKAGED.parameters + 375_264,
+    sha256="EYESSHA",
+    reads_pictures=True,
+)
 
 CATALOGUE: Final[dict[str, Entry]] = {
     entry.key: entry
     for entry in (
         _PACKAGED,
+        _WITH_EYES,
+        _TINY_SHAPES,
         _hub(
             "gemma-3-270m-it", "Gemma 3 270M instruct", "The smallest, tuned to follow instructions.", 18, 640
         ),
@@ -101,6 +144,7 @@ CATALOGUE: Final[dict[str, Entry]] = {
             f"The 4B model. {_IMAGE_TEXT}",
             34,
             2560,
+            reads_pictures=True,
             parameters=4_300_079_472,
             vocabulary=262_208,
             hidden=10_240,
@@ -112,6 +156,7 @@ CATALOGUE: Final[dict[str, Entry]] = {
             f"The 12B model. {_IMAGE_TEXT}",
             48,
             3840,
+            reads_pictures=True,
             parameters=12_187_325_040,
             vocabulary=262_208,
             hidden=15_360,
@@ -123,6 +168,7 @@ CATALOGUE: Final[dict[str, Entry]] = {
             f"The 27B model. {_IMAGE_TEXT}",
             62,
             5376,
+            reads_pictures=True,
             parameters=27_432_406_640,
             vocabulary=262_208,
             hidden=21_504,
@@ -130,4 +176,4 @@ CATALOGUE: Final[dict[str, Entry]] = {
         ),
     )
 }
-"""By key, smallest first; the first is the default."""
+"""By key: first those that come with ctxviz, then the Hub's, smallest first. The first is the default."""

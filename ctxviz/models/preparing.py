@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from ctxviz.errors import ModelError
-from ctxviz.models import cache, hub, memory, packaged
+from ctxviz.models import cache, eyes, hub, memory, packaged
 from ctxviz.models.catalogue import Entry
 from ctxviz.models.converting import convert, gguf_shape, require_supported
 from ctxviz.models.folders import inspect
 from ctxviz.models.gguf_files import read_header
+from ctxviz.models.hashing import sha256_of
 from ctxviz.models.memory import MemoryNeed, Shape
 from ctxviz.models.progress import Progress
 from ctxviz.models.sources import Source, reason, resolve, show
+
+ASSETS: Final = Path(__file__).parents[2] / "assets"
+LANGUAGE_HALF: Final = "gemma-3-270m"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +43,10 @@ def prepare(source: Source, progress: Progress) -> ReadyModel:
         return _package(source, progress)
     if source.kind == "gguf":
         return _gguf(source, progress)
+    if source.kind == "asset":
+        return _asset(source)
+    if source.kind == "eyes":
+        return _eyes(source, progress)
     if source.kind == "hub":
         assert source.hub_id is not None
         folder, commit = hub.fetch(source.hub_id, progress)
@@ -60,6 +69,38 @@ def _package(source: Source, progress: Progress) -> ReadyModel:
     room = packaged.FILE_BYTES + _converted_bytes(source.entry.parameters)
     folder = cache.ensure(digest, build, progress, bytes_needed=room)
     return ReadyModel(folder, source.key, source.title, sha256=digest)
+
+
+def _asset(source: Source) -> ReadyModel:
+    assert source.entry is not None
+    folder = ASSETS / source.key
+    weights = folder / "model.safetensors"
+    if not weights.is_file() or sha256_of(weights) != source.entry.sha256:
+        raise _foreign(source)
+    return ReadyModel(folder, source.key, source.title, sha256=source.entry.sha256)
+
+
+def _eyes(source: Source, progress: Progress) -> ReadyModel:
+    assert source.entry is not None
+    assert source.entry.sha256 is not None
+    language = _package(resolve(LANGUAGE_HALF), progress)
+    assert language.sha256 is not None
+    folder = ASSETS / source.key
+    if eyes.digest_of(language.sha256, folder) != source.entry.sha256:
+        raise _foreign(source)
+    place = cache.ensure(
+        source.entry.sha256,
+        lambda target, report: eyes.join(language.folder, folder, target, report),
+        progress,
+        bytes_needed=_converted_bytes(source.entry.parameters),
+    )
+    return ReadyModel(place, source.key, source.title, sha256=source.entry.sha256)
+
+
+def _foreign(source: Source) -> ModelError:
+    return ModelError(
+        f"The weights of {source.key} in assets are missing or others; get ctxviz again, with its assets."
+    )
 
 
 def _gguf(source: Source, progress: Progress) -> ReadyModel:
@@ -94,6 +135,8 @@ def is_ready(entry: Entry) -> bool:
 
 def ready_folder(entry: Entry) -> Path | None:
     """The folder of a catalogue model that is ready, which transformers can load too; touches no network."""
+    if entry.source == "asset":
+        return ASSETS / entry.key if (ASSETS / entry.key / "model.safetensors").is_file() else None
     if entry.sha256 is not None:
         return cache.place_of(entry.sha256) if cache.looks_ready(entry.sha256) else None
     return None if entry.hub_id is None else hub.downloaded_folder(entry.hub_id)

@@ -27,7 +27,7 @@ class Source:
     ``key`` is what names it in records and links: never a path of this machine, only its last part.
     """
 
-    kind: Literal["package", "hub", "folder", "gguf"]
+    kind: Literal["package", "asset", "eyes", "hub", "folder", "gguf"]
     key: str
     title: str
     entry: Entry | None = None

@@ -1,1 +1,1 @@
-"""Drawn scenes of coloured shapes: what the shipped picture models were trained on, and the page's samples."""
+"""Drawn scenes of coloured shapes: what the shipped picture models read, and the page's samples."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -27,7 +28,7 @@ GROUNDS: Final[dict[str, tuple[Rgb, ...]]] = {
     "black": ((0, 0, 0), (26, 26, 30)),
     "grey": ((170, 170, 170), (130, 130, 130)),
 }
-RADIUS: Final = 0.125
+RADIUS: Final = 0.14
 """Of a plain thing, in widths of the picture."""
 SHARPNESS: Final = 4
 """A plain picture is drawn so many times larger and then reduced, which smooths its edges."""
@@ -48,28 +49,30 @@ class Look:
 def draw(scene: Scene, size: int = 256) -> Image.Image:
     """The plain picture of a scene, size x size pixels, RGB; the same scene gives the same pixels."""
     looks = [Look(*centre(thing.place), RADIUS, 0.0, TINTS[thing.colour][0]) for thing in scene.things]
-    picture = _paint(scene, looks, GROUNDS[scene.background][0], size * SHARPNESS)
+    picture = _paint(scene.things, looks, GROUNDS[scene.background][0], size * SHARPNESS)
     return picture.reduce(SHARPNESS)
 
 
-def draw_variously(scene: Scene, generator: np.random.Generator) -> tuple[Image.Image, list[Look]]:
-    """One of the many pictures of a scene, RGB, 96 to 256 pixels wide, and where its things are."""
+def draw_variously(
+    things: Sequence[Thing], background: str, generator: np.random.Generator
+) -> tuple[Image.Image, list[Look]]:
+    """One of the many pictures of these things, RGB, 96 to 256 pixels wide, and where they are."""
     looks = []
-    for thing in scene.things:
+    for thing in things:
         x, y = centre(thing.place)
-        radius = generator.uniform(0.095, 0.15)
+        radius = generator.uniform(0.12, 0.16)
         shift = generator.uniform(-0.03, 0.03, size=2)
         looks.append(
             Look(
                 x + shift[0],
                 y + shift[1],
                 radius,
-                generator.uniform(-0.2, 0.2),
+                generator.uniform(-0.12, 0.12),
                 _mix(TINTS[thing.colour], generator),
             )
         )
-    ground = _mix(GROUNDS[scene.background], generator)
-    return _paint(scene, looks, ground, int(generator.integers(96, 257))), looks
+    ground = _mix(GROUNDS[background], generator)
+    return _paint(things, looks, ground, int(generator.integers(96, 257))), looks
 
 
 def centre(place: int) -> tuple[float, float]:
@@ -86,10 +89,10 @@ def _mix(tints: tuple[Rgb, ...], generator: np.random.Generator) -> Rgb:
     return red, green, blue
 
 
-def _paint(scene: Scene, looks: list[Look], ground: Rgb, size: int) -> Image.Image:
+def _paint(things: Sequence[Thing], looks: Sequence[Look], ground: Rgb, size: int) -> Image.Image:
     picture = Image.new("RGB", (size, size), ground)
     pen = ImageDraw.Draw(picture)
-    for thing, look in zip(scene.things, looks, strict=True):
+    for thing, look in zip(things, looks, strict=True):
         _draw_thing(pen, thing, look, ground, size)
     return picture
 

@@ -1,10 +1,10 @@
-"""A scene of one to three coloured shapes, and what can be said and asked about it. Plain data, no drawing."""
+"""A scene of one to three coloured shapes, and what can be said and asked about it: data, no drawing."""
 
 from __future__ import annotations
 
 import itertools
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -74,21 +74,22 @@ class Scene:
 
 def is_held_out(scene: Scene) -> bool:
     """Whether the scene shows a combination that training never shows: a new kind, or a new pair of kinds."""
-    return has_new_kind(scene) or has_new_pair(scene)
+    return has_new_kind(scene.things) or has_new_pair(scene.things)
 
 
-def has_new_kind(scene: Scene) -> bool:
-    """Whether a thing of the scene has a colour that its shape never has in training."""
-    return any(thing.kind in NEW_KINDS for thing in scene.things)
+def has_new_kind(things: Iterable[Thing]) -> bool:
+    """Whether a thing has a colour that its shape never has in training."""
+    return any(thing.kind in NEW_KINDS for thing in things)
 
 
-def has_new_pair(scene: Scene) -> bool:
+def has_new_pair(things: Iterable[Thing]) -> bool:
     """Whether two things stand together that never do in training: an eighth of all pairs of kinds."""
-    for one, other in itertools.combinations(scene.things, 2):
-        names = sorted((" ".join(one.kind), " ".join(other.kind)))
-        if zlib.crc32("|".join(names).encode()) % 8 == 0:
-            return True
-    return False
+    return any(_is_new_pair(one, other) for one, other in itertools.combinations(things, 2))
+
+
+def _is_new_pair(one: Thing, other: Thing) -> bool:
+    names = sorted((" ".join(one.kind), " ".join(other.kind)))
+    return zlib.crc32("|".join(names).encode()) % 8 == 0
 
 
 def random_scene(generator: np.random.Generator, count: int | None = None) -> Scene:
@@ -106,6 +107,19 @@ def training_scene(generator: np.random.Generator, count: int | None = None) -> 
     while is_held_out(scene := random_scene(generator, count)):
         pass
     return scene
+
+
+def training_crowd(generator: np.random.Generator, count: int) -> tuple[Thing, ...]:
+    """Up to nine things in places of their own, more than a scene holds; no combination is a held-out one."""
+    places = iter(generator.permutation(len(PLACES))[:count])
+    crowd: tuple[Thing, ...] = ()
+    for place in places:
+        while True:
+            thing = Thing(int(place), str(generator.choice(COLOURS)), str(generator.choice(SHAPES)))
+            if thing.kind not in NEW_KINDS and not any(_is_new_pair(thing, other) for other in crowd):
+                break
+        crowd += (thing,)
+    return crowd
 
 
 def held_out_scene(generator: np.random.Generator, count: int | None = None) -> Scene:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import struct
 import zipfile
 import zlib
@@ -15,12 +16,14 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from ctxviz.errors import BundleError
+from ctxviz.pictures import MAX_BYTES
 from ctxviz.store.limits import (
     DIRECTORY_BYTES,
     ENTRIES,
     FILE_BYTES,
     JSON_BYTES,
     MIB,
+    PICTURES,
     RATIO,
     TOTAL_BYTES,
     broken,
@@ -28,6 +31,9 @@ from ctxviz.store.limits import (
 
 DESCRIPTION: Final = "run.json"
 TABLES: Final = ("steps.parquet", "layers.parquet", "coordinates.parquet")
+PICTURE: Final = "images/"
+"""Begins the names of stored pictures; their numbers, from 0, follow."""
+_PICTURE_NAME = re.compile(PICTURE + r"(0|[1-9]\d{0,5})", re.ASCII)
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _END = struct.Struct("<4s4H2LH")
 _ZIP64_LOCATOR_BYTES = 20
@@ -57,7 +63,7 @@ def pack(parts: Mapping[str, bytes]) -> bytes:
 
 
 def unpack(source: str | Path | bytes | BinaryIO) -> dict[str, bytes]:
-    """The parts of a bundle that ctxviz reads, by name.
+    """The parts of a bundle that ctxviz reads, by name: its description, tables and any pictures.
 
     Raises:
         BundleError: it cannot be read, is no zip, is damaged, lacks a part, or would be too large.
@@ -67,7 +73,10 @@ def unpack(source: str | Path | bytes | BinaryIO) -> dict[str, bytes]:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             entries = _checked(archive.infolist())
-            return {name: _read(archive, entries, name) for name in (DESCRIPTION, *TABLES)}
+            pictures = [name for name in entries if _PICTURE_NAME.fullmatch(name)]
+            if len(pictures) > PICTURES:
+                raise broken(f"it holds more than {PICTURES} pictures")
+            return {name: _read(archive, entries, name) for name in (DESCRIPTION, *TABLES, *pictures)}
     except _DAMAGE:
         raise broken("it is damaged") from None
 
@@ -141,9 +150,15 @@ def _read(archive: zipfile.ZipFile, entries: Mapping[str, zipfile.ZipInfo], name
     if name not in entries:
         what = "it is not a ctxviz run" if name == DESCRIPTION else "it is incomplete"
         raise broken(f"{what}: {name} is missing")
-    limit = JSON_BYTES if name == DESCRIPTION else TOTAL_BYTES
+    limit = _limit(name)
     with archive.open(entries[name]) as part:
         data = part.read(limit + 1)
     if len(data) > limit:
         raise broken(f"its {name} is larger than {limit // MIB} MiB")
     return data
+
+
+def _limit(name: str) -> int:
+    if name.startswith(PICTURE):
+        return MAX_BYTES
+    return JSON_BYTES if name == DESCRIPTION else TOTAL_BYTES

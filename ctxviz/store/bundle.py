@@ -1,4 +1,4 @@
-"""A run as one ``.ctxviz`` file: a zip of ``run.json`` and three Parquet tables."""
+"""A run as one ``.ctxviz`` file: a zip of ``run.json``, three Parquet tables and, if wanted, its pictures."""
 
 from __future__ import annotations
 
@@ -20,19 +20,22 @@ from ctxviz.records import (
     VariantStep,
 )
 from ctxviz.run import REFERENCE_METRICS, REPLAY_METRICS, Run, replay_name
-from ctxviz.store import archive, description, reading, tables
+from ctxviz.store import archive, description, reading, stored_pictures, tables
 from ctxviz.store.description import Description
 from ctxviz.store.files import write_whole
 from ctxviz.store.limits import COORDINATE_ROWS, LAYERS, STEPS, TABLE_ROWS, WIDTH
 
 
-def save_run(run: Run, target: str | Path | BinaryIO, *, vectors: bool = True) -> None:
+def save_run(
+    run: Run, target: str | Path | BinaryIO, *, vectors: bool = True, pictures: bool = False
+) -> None:
     """Write a run, finished or not; the same run gives the same bytes. A path is replaced whole or not.
 
-    ``vectors=False`` leaves out the coordinates, by far the largest part.
+    ``vectors=False`` leaves out the coordinates, by far the largest part. ``pictures=True`` puts the files of
+    its pictures in; otherwise only their sha256 is told.
 
     Raises:
-        BundleError: the run is larger than a bundle may be.
+        BundleError: the run is larger than a bundle may be, or its pictures are wanted and not at hand.
         OSError: the file cannot be written.
     """
     n = len(run)
@@ -43,6 +46,7 @@ def save_run(run: Run, target: str | Path | BinaryIO, *, vectors: bool = True) -
             "steps.parquet": tables.steps_table(run, n),
             "layers.parquet": tables.layers_table(run, n),
             "coordinates.parquet": tables.coordinates_table(run, n, vectors),
+            **(stored_pictures.written(run.pictures, run.context) if pictures else {}),
         }
     )
     if isinstance(target, (str, Path)):
@@ -64,7 +68,7 @@ def _check_size(run: Run, n: int, vectors: bool) -> None:
 
 
 def load_run(source: str | Path | bytes | BinaryIO) -> Run:
-    """Read a run back; nothing in the file is trusted.
+    """Read a run back, with its pictures where the file holds them all; nothing in the file is trusted.
 
     Raises:
         BundleError: the file is not a bundle, is damaged or too large, or has another schema version.
@@ -74,7 +78,8 @@ def load_run(source: str | Path | bytes | BinaryIO) -> Run:
     series, references = reading.read_steps(parts["steps.parquet"], about)
     layers = reading.read_layers(parts["layers.parquet"], about)
     vectors = reading.read_coordinates(parts["coordinates.parquet"], about)
-    run = Run(about.model, about.context, about.settings)
+    pictures = stored_pictures.read(parts, about.context)
+    run = Run(about.model, about.context, about.settings, pictures)
     for k in range(len(about.steps)):
         run.append(_step(about, k, series, layers, vectors))
     for k in range(len(about.steps)):

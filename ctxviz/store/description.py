@@ -216,8 +216,8 @@ def _read_context(fields: Fields) -> Context:
 
 
 def _read_images(fields: Fields, tokens: int) -> tuple[ImageSpan, ...]:
-    """Places of pictures, in order and apart; runs of text written before pictures could be read have none."""
-    listed = fields.get("images") or []
+    """Places of pictures, in order and apart; a run written before pictures could be read has none."""
+    listed = fields.get("images") if "images" in fields else []
     spans: list[ImageSpan] = []
     for pair in listed if isinstance(listed, list) else [None]:
         if not (isinstance(pair, list) and len(pair) == 2 and all(type(p) is int for p in pair)):

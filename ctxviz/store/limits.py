@@ -27,6 +27,11 @@ TABLE_ROWS: Final = 4_000_000
 ROW_GROUPS: Final = 1024
 COORDINATE_ROWS: Final = 32_000_000
 TEXT: Final = 4 * MIB
+PICTURES: Final = 32
+PICTURE_BYTES: Final = 128 * MIB
+"""Of the files of all pictures together."""
+PICTURE_PIXELS: Final = 100 * 10**6
+"""Of all pictures together; three bytes each once they are read."""
 PIECE: Final = 65536
 """Characters of a prompt, and of a token or name."""
 

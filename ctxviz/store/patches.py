@@ -53,6 +53,7 @@ def save_patch(folder: str | Path, run: Run, step: Step, result: VariantStep) ->
         kept_positions=step.kept_positions,
         update=result.variant.update,
         first_layer=result.variant.first_layer,
+        image_sha256=run.context.image_sha256,
     )
     return path
 
@@ -78,9 +79,10 @@ def patch_bytes(
     kept_positions: Sequence[int],
     update: str,
     first_layer: int,
+    image_sha256: Sequence[str] = (),
 ) -> bytes:
     """A safetensors file of ``P.left``, ``P.right`` and ``P.delta``, float32, with what they belong to as
-    metadata."""
+    metadata; ``image_sha256``, of the context's pictures in order, only where it has any."""
     tensors: dict[str, np.ndarray] = {}
     for change in (change for patch in patches for change in patch.updates):
         if isinstance(change, Rank1Update):
@@ -101,6 +103,8 @@ def patch_bytes(
         "update": update,
         "first_layer": str(first_layer),
     }
+    if image_sha256:
+        metadata["image_sha256"] = json.dumps(list(image_sha256))
     return safetensors.numpy.save(tensors, metadata)
 
 

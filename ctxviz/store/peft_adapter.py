@@ -14,7 +14,8 @@ import numpy as np
 import safetensors.numpy
 from numpy.typing import NDArray
 
-from ctxviz.records import LayerPatch, Rank1Update, VectorUpdate
+from ctxviz.errors import BundleError
+from ctxviz.records import ImageSpan, LayerPatch, Rank1Update, VectorUpdate
 from ctxviz.store.archive import pack
 
 CONFIG: Final = "adapter_config.json"
@@ -35,6 +36,7 @@ def adapter_files(
     stored_scales: Scales,
     kept_ids: Sequence[int] = (),
     kept_positions: Sequence[int] = (),
+    images: Sequence[ImageSpan] = (),
 ) -> dict[str, bytes]:
     """The files of an adapter folder by name; the same patches give the same bytes.
 
@@ -44,8 +46,10 @@ def adapter_files(
         dtype: the dtype the patch was made in; w + dm is rounded to it.
         stored_scales: w [d] as the model stores it, by parameter name, of every patched scale.
         kept_ids, kept_positions: the tokens the patch was made for, told in the README.
+        images: the places of the context's pictures, if any.
 
     Raises:
+        BundleError: a part of a picture is kept, which PEFT's model cannot be given.
         ValueError: there is no update, a patched scale's w is not given or has another length, or an update
             is not of a module's ``weight``.
     """
@@ -61,11 +65,12 @@ def adapter_files(
         else:
             vectors.append(module)
             tensors[f"{_PREFIX}{update.parameter}"] = _replaced(update, stored_scales, dtype)
+    whole = _pictures_kept(images, kept_positions)
     if not matrices:
         raise ValueError("there is no matrix update, and PEFT refuses an adapter without one")
     return {
         CONFIG: _json(_config(base_model, matrices, vectors)),
-        README: _readme(base_model, dtype, kept_ids, kept_positions).encode(),
+        README: _readme(base_model, dtype, kept_ids, kept_positions, images, whole).encode(),
         TENSORS: safetensors.numpy.save(dict(sorted(tensors.items())), {"format": "pt"}),
     }
 
@@ -78,6 +83,7 @@ def adapter_zip(
     stored_scales: Scales,
     kept_ids: Sequence[int] = (),
     kept_positions: Sequence[int] = (),
+    images: Sequence[ImageSpan] = (),
 ) -> bytes:
     """:func:`adapter_files` as one zip; the same patches give the same bytes."""
     return pack(
@@ -88,8 +94,21 @@ def adapter_zip(
             stored_scales=stored_scales,
             kept_ids=kept_ids,
             kept_positions=kept_positions,
+            images=images,
         )
     )
+
+
+def _pictures_kept(images: Sequence[ImageSpan], kept_positions: Sequence[int]) -> tuple[int, ...]:
+    """Numbers, from 1, of the pictures whose image tokens all stay in the input."""
+    kept = set(kept_positions)
+    counts = [sum(p in kept for p in span.tokens) for span in images]
+    if any(0 < count < len(span.tokens) for count, span in zip(counts, images, strict=True)):
+        raise BundleError(
+            "The patch keeps a part of a picture only, and PEFT's model is given whole pictures, so it "
+            "cannot become an adapter; choose a fold that keeps or folds pictures whole."
+        )
+    return tuple(number for number, count in enumerate(counts, 1) if count)
 
 
 def _module(parameter: str) -> str:
@@ -162,12 +181,13 @@ means nothing for any others:
 ```python
 import torch
 from peft import PeftModel
-from transformers import AutoModelForCausalLM
+from transformers import {classes}
 
-model = AutoModelForCausalLM.from_pretrained({name}, dtype={dtype!r})
+model = {loader}.from_pretrained({name}, dtype={dtype!r})
 model = PeftModel.from_pretrained(model, ".").eval()  # "." is this folder
 ids, positions = torch.tensor([{ids_code}]), torch.tensor([{positions_code}])
-logits = model(input_ids=ids, position_ids=positions, attention_mask=torch.ones_like(ids)).logits[0, -1]
+mask = torch.ones_like(ids)
+{look}logits = model(input_ids=ids, position_ids=positions, attention_mask=mask{looks}).logits[0, -1]
 ```
 
 ## What PEFT cannot hold
@@ -185,10 +205,31 @@ logits = model(input_ids=ids, position_ids=positions, attention_mask=torch.ones_
 """
 
 
-def _readme(base_model: str, dtype: str, kept_ids: Sequence[int], kept_positions: Sequence[int]) -> str:
+_LOOK: Final = """\
+pictures = []  # {which} of the context, upright, as PIL images in mode RGB
+reader = AutoProcessor.from_pretrained({name}).image_processor
+pixels = reader(images=pictures, return_tensors="pt", do_pan_and_scan=False)["pixel_values"].to(model.dtype)
+types = (ids == model.config.image_token_id).int()
+"""
+
+
+def _readme(
+    base_model: str,
+    dtype: str,
+    kept_ids: Sequence[int],
+    kept_positions: Sequence[int],
+    images: Sequence[ImageSpan],
+    whole: Sequence[int],
+) -> str:
+    loader = "AutoModelForImageTextToText" if images else "AutoModelForCausalLM"
+    which = f"picture{'s' if len(whole) > 1 else ''} {', '.join(map(str, whole))}"
     return _README.format(
         quoted=json.dumps(base_model),
         name=repr(base_model),
+        loader=loader,
+        classes=f"{loader}, AutoProcessor" if whole else loader,
+        look=_LOOK.format(which=which, name=repr(base_model)) if whole else "",
+        looks=", pixel_values=pixels, token_type_ids=types" if whole else "",
         dtype=dtype,
         ids=_listed(kept_ids),
         positions=_listed(kept_positions),

@@ -1,1 +1,1 @@
-"""Training of the shipped picture models on drawn scenes: ``python -m ctxviz train-tiny`` and ``train-eyes``."""
+"""Training of the shipped picture models: ``python -m ctxviz train-tiny`` and ``train-eyes``."""

@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ctxviz.shapes.drawing import Look, draw_variously
-from ctxviz.shapes.scenes import COLOURS, SHAPES, Scene
+from ctxviz.shapes.scenes import COLOURS, SHAPES, Scene, Thing
 
 IGNORED = -100
 """Label of tokens that are not trained on, as torch's cross entropy has it."""
@@ -61,37 +61,41 @@ def read_pictures(pictures: Sequence[Any], image_processor: Any) -> Float[Tensor
     return image_processor(images=list(pictures), return_tensors="pt")["pixel_values"]
 
 
-def draw_all(
-    scenes: Sequence[Scene], generator: np.random.Generator
-) -> tuple[list[Any], list[tuple[Scene, list[Look]]]]:
+Drawn = list[list[tuple[Thing, Look]]]
+"""What each of some pictures shows, and where."""
+
+
+def draw_all(scenes: Sequence[Scene], generator: np.random.Generator) -> tuple[list[Any], Drawn]:
     """A picture of each scene, each in its own manner, and where the things stand."""
-    drawn = [draw_variously(scene, generator) for scene in scenes]
-    return [picture for picture, _ in drawn], [
-        (scene, looks) for scene, (_, looks) in zip(scenes, drawn, strict=True)
+    return draw_crowds([(scene.things, scene.background) for scene in scenes], generator)
+
+
+def draw_crowds(
+    crowds: Sequence[tuple[tuple[Thing, ...], str]], generator: np.random.Generator
+) -> tuple[list[Any], Drawn]:
+    """As :func:`draw_all`, of things and a background, of which there may be more than a scene holds."""
+    drawn = [draw_variously(things, background, generator) for things, background in crowds]
+    looks = [
+        list(zip(things, found, strict=True)) for (things, _), (_, found) in zip(crowds, drawn, strict=True)
     ]
+    return [picture for picture, _ in drawn], looks
 
 
-def cell_labels(scenes: Sequence[Scene]) -> tuple[Int[Tensor, "n 9"], Int[Tensor, "n 9"]]:
-    """Colour and shape in each of the nine places, 0 for none."""
-    colours = torch.zeros(len(scenes), 9, dtype=torch.long)
-    shapes = torch.zeros_like(colours)
-    for row, scene in enumerate(scenes):
-        for thing in scene.things:
-            colours[row, thing.place] = 1 + COLOURS.index(thing.colour)
-            shapes[row, thing.place] = 1 + SHAPES.index(thing.shape)
-    return colours, shapes
+def grid_labels(drawn: Drawn, side: int, margin: float) -> tuple[Int[Tensor, "n t"], Int[Tensor, "n t"]]:
+    """Colour and shape of the nearest thing in each of side x side squares, 0 for none.
 
-
-def patch_labels(
-    drawn: Sequence[tuple[Scene, list[Look]]], side: int
-) -> tuple[Int[Tensor, "n p"], Int[Tensor, "n p"]]:
-    """Colour and shape that each of side x side patches shows, 0 for none."""
+    A square shows a thing where its middle lies inside the thing's circle or at most ``margin`` beside it, in
+    widths of the picture.
+    """
     colours = torch.zeros(len(drawn), side, side, dtype=torch.long)
     shapes = torch.zeros_like(colours)
-    places = (torch.arange(side) + 0.5) / side
-    for row, (scene, looks) in enumerate(drawn):
-        for thing, look in zip(scene.things, looks, strict=True):
-            inside = (places[:, None] - look.y) ** 2 + (places[None, :] - look.x) ** 2 < look.radius**2
-            colours[row][inside] = 1 + COLOURS.index(thing.colour)
-            shapes[row][inside] = 1 + SHAPES.index(thing.shape)
+    middles = (torch.arange(side) + 0.5) / side
+    for row, things in enumerate(drawn):
+        nearest = torch.full((side, side), torch.inf)
+        for thing, look in things:
+            distance = torch.hypot(middles[:, None] - look.y, middles[None, :] - look.x)
+            here = (distance < look.radius + margin) & (distance < nearest)
+            nearest[here] = distance[here]
+            colours[row][here] = 1 + COLOURS.index(thing.colour)
+            shapes[row][here] = 1 + SHAPES.index(thing.shape)
     return colours.flatten(1), shapes.flatten(1)

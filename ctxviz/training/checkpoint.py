@@ -44,7 +44,7 @@ class Checkpoint:
             metadata = file.metadata()
         if metadata.get("plan") != self.plan:
             raise SettingsError(
-                f"{str(self.folder)!r} holds a training run with other settings; choose another folder or delete it."
+                f"{str(self.folder)!r} holds another training run; choose another folder or delete it."
             )
         tensors = load_file(path)
         for name, module in modules.items():
@@ -74,7 +74,9 @@ class Checkpoint:
 
 
 def _below(tensors: dict[str, Tensor], name: str) -> dict[str, Tensor]:
-    return {key.removeprefix(f"{name}."): value for key, value in tensors.items() if key.startswith(f"{name}.")}
+    return {
+        key.removeprefix(f"{name}."): value for key, value in tensors.items() if key.startswith(f"{name}.")
+    }
 
 
 def _optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:

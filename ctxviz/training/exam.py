@@ -46,8 +46,8 @@ def question_lines(scenes: Sequence[Scene], generator: np.random.Generator) -> l
 def answered_right(model: Any, lines: Lines, pixels: torch.Tensor, rows: int = 128) -> list[bool]:
     """Whether greedy decoding gives exactly the answer, its end included.
 
-    Told in one pass: greedy decoding gives an answer if and only if, with the answer before it, every one of its
-    tokens has the largest logit.
+    Told in one pass: greedy decoding gives an answer if and only if each of its tokens has the largest logit
+    when those before it are given.
     """
     right: list[bool] = []
     for start in range(0, len(lines.ids), rows):

@@ -2,47 +2,92 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Final
 
-import torch
+import numpy as np
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ctxviz.shapes.drawing import Look
-from ctxviz.shapes.scenes import COLOURS, PLACES, SHAPES, Scene
-from ctxviz.training.batches import cell_labels, patch_labels
+from ctxviz.shapes.scenes import BACKGROUNDS, COLOURS, SHAPES, training_crowd
+from ctxviz.training.batches import Drawn, draw_crowds, grid_labels, read_pictures
+from ctxviz.training.schedule import advance, make_optimizer, schedule
 
-CLASSES = (1 + len(COLOURS), 1 + len(SHAPES))
+CLASSES: Final = (1 + len(COLOURS), 1 + len(SHAPES))
+TILE_MARGIN: Final = 0.06
+"""How far beside a thing, in widths of the picture, the middle of a tile that shows it may lie."""
 
 
 class Heads(nn.Module):
-    """Colour and shape of every patch, and of every one of the nine places, read off the tower's output."""
+    """Colour and shape of what every patch of the tower, and every tile of the projector's grid, shows."""
 
-    def __init__(self, width: int, side: int, tokens: int) -> None:
+    def __init__(self, width: int, side: int, tiles: int) -> None:
+        """``side`` patches and ``tiles`` tiles in a row."""
         super().__init__()
-        self.side = side
-        self.pool = nn.AvgPool2d(side // round(tokens**0.5))
+        self.side, self.tiles = side, tiles
+        self.pool = nn.AvgPool2d(side // tiles)
         self.patch = nn.Linear(width, sum(CLASSES))
-        self.cell = nn.Linear(width * tokens, len(PLACES) * sum(CLASSES))
+        self.tile = nn.Linear(width, sum(CLASSES))
 
     def forward(self, seen: Float[Tensor, "n p d"]) -> tuple[Tensor, Tensor]:
-        """Scores [n, patches, classes] and [n, 9, classes]."""
+        """Scores [n, patches, classes] and [n, tiles, classes]."""
         grid = seen.transpose(1, 2).unflatten(2, (self.side, self.side))
-        return self.patch(seen), self.cell(self.pool(grid).flatten(1)).unflatten(1, (len(PLACES), -1))
+        return self.patch(seen), self.tile(self.pool(grid).flatten(2).transpose(1, 2))
 
 
-def looking_loss(
-    heads: Heads, seen: Float[Tensor, "n p d"], drawn: Sequence[tuple[Scene, list[Look]]]
-) -> tuple[Tensor, float]:
-    """The loss of both heads, nats, and the share of scenes whose nine places are all told right."""
-    patch_scores, cell_scores = heads(seen)
-    cells = cell_labels([scene for scene, _ in drawn])
-    patches = patch_labels(drawn, heads.side)
+def looking_loss(heads: Heads, seen: Float[Tensor, "n p d"], drawn: Drawn) -> tuple[Tensor, float]:
+    """The loss of both heads, nats, and the share of tiles with a thing whose shape is told right."""
+    patch_scores, tile_scores = heads(seen)
+    patches, tiles = grid_labels(drawn, heads.side, 0.0), grid_labels(drawn, heads.tiles, TILE_MARGIN)
     loss: Any = 0.0
-    for scores, labels in ((patch_scores, patches), (cell_scores, cells)):
+    for scores, labels in ((patch_scores, patches), (tile_scores, tiles)):
         for part, label in zip(scores.split(CLASSES, dim=-1), labels, strict=True):
             loss = loss + functional.cross_entropy(part.flatten(0, 1), label.flatten())
-    told = [part.argmax(-1) == label for part, label in zip(cell_scores.split(CLASSES, -1), cells, strict=True)]
-    return loss, torch.stack(told).all(0).all(-1).float().mean().item()
+    shown = tiles[1] > 0
+    told = tile_scores.split(CLASSES, dim=-1)[1].argmax(-1) == tiles[1]
+    return loss, told[shown].float().mean().item()
+
+
+@dataclass(frozen=True, slots=True)
+class LookingPlan:
+    """How a tower learns to see: both trainings begin with it, and with the same seed it ends the same."""
+
+    seed: int = 0
+    steps: int = 4000
+    pictures: int = 32
+    """Per step."""
+    crowd: tuple[int, int] = (4, 7)
+    """Things in a picture: more than a scene holds, since each teaches."""
+    rate: float = 2e-3
+    decay: float = 0.01
+
+
+class Looking:
+    """A tower that learns to see."""
+
+    def __init__(self, plan: LookingPlan, tower: Any, tiles: int, image_processor: Any) -> None:
+        """``tiles`` in a row of the projector's grid."""
+        self.plan = plan
+        self.tower = tower
+        side = tower.config.image_size // tower.config.patch_size
+        self.heads = Heads(tower.config.hidden_size, side, tiles)
+        self.optimizer = make_optimizer([(tower, 1.0), (self.heads, 1.0)], plan.decay)
+        self._image_processor = image_processor
+
+    def step(self, step: int) -> dict[str, float]:
+        """One step, its pictures drawn from the plan's seed and its number; what to log of it."""
+        generator = np.random.default_rng([self.plan.seed, step])
+        fewest, most = self.plan.crowd
+        crowds = [
+            (
+                training_crowd(generator, int(generator.integers(fewest, most + 1))),
+                str(generator.choice(BACKGROUNDS)),
+            )
+            for _ in range(self.plan.pictures)
+        ]
+        pictures, drawn = draw_crowds(crowds, generator)
+        seen = self.tower(read_pictures(pictures, self._image_processor)).last_hidden_state
+        loss, told = looking_loss(self.heads, seen, drawn)
+        advance(self.optimizer, loss, self.plan.rate * schedule(step / self.plan.steps))
+        return {"looking loss": round(loss.item(), 4), "shapes told": round(told, 4)}

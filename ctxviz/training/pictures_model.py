@@ -1,4 +1,4 @@
-"""gemma-3-270m-pictures before training: the packaged Gemma 3 270M as the language half of an image-and-text model."""
+"""gemma-3-270m-pictures before training: Gemma 3 270M as the language half, and eyes that see nothing yet."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any, Final
 
 import torch
-from transformers import AutoTokenizer, Gemma3Config, Gemma3ForConditionalGeneration, Gemma3Processor
+from transformers import Gemma3Config, Gemma3ForConditionalGeneration, Gemma3Processor
 from transformers import Gemma3TextConfig as TextConfig
 
-from ctxviz.training.tiny_shapes import IMAGE_TOKENS, make_image_processor, vision_config
+from ctxviz.models.eyes import IMAGE_TOKENS, PARTS, language_name, make_tokenizer
+from ctxviz.training.tiny_shapes import IMAGE_TOKENS as TILES
+from ctxviz.training.tiny_shapes import make_image_processor, vision_config
 
-IMAGE_TOKEN: Final = "<image_soft_token>"
-"""Gemma 3's name for it; the text-only 270M has no such token, so it gets the id after its last."""
 TEMPLATE: Final = (
     "{{ bos_token }}{% for message in messages %}"
     "{% if message['content'] is string %}{{ message['content'] | trim }}{% else %}"
@@ -28,32 +28,23 @@ ENDS_LINE: Final = "\n"
 
 def make_processor(language: Path) -> Gemma3Processor:
     """The 270M's tokenizer with an image token, tiny-shapes' picture reader, a template without turns."""
-    tokenizer = AutoTokenizer.from_pretrained(
-        language,
-        local_files_only=True,
-        extra_special_tokens={
-            "image_token": IMAGE_TOKEN,
-            "boi_token": "<start_of_image>",
-            "eoi_token": "<end_of_image>",
-        },
-    )
     return Gemma3Processor(
         image_processor=make_image_processor(),
-        tokenizer=tokenizer,
+        tokenizer=make_tokenizer(language),
         chat_template=TEMPLATE,
-        image_seq_length=IMAGE_TOKENS,
+        image_seq_length=TILES,
     )
 
 
 def make_config(language: Path, tokenizer: Any) -> Gemma3Config:
     """The 270M's configuration with a small SigLIP tower before it."""
     text = TextConfig.from_pretrained(language, local_files_only=True)
-    boi, eoi, image = tokenizer.convert_tokens_to_ids(["<start_of_image>", "<end_of_image>", IMAGE_TOKEN])
+    image, boi, eoi = tokenizer.convert_tokens_to_ids(list(IMAGE_TOKENS.values()))
     (line,) = tokenizer(ENDS_LINE, add_special_tokens=False)["input_ids"]
     return Gemma3Config(
         text_config=text,
         vision_config=vision_config(),
-        mm_tokens_per_image=IMAGE_TOKENS,
+        mm_tokens_per_image=TILES,
         image_token_index=image,
         boi_token_index=boi,
         eoi_token_index=eoi,
@@ -62,22 +53,12 @@ def make_config(language: Path, tokenizer: Any) -> Gemma3Config:
 
 
 def assemble(language: dict[str, torch.Tensor], config: Gemma3Config) -> Gemma3ForConditionalGeneration:
-    """The stock model in float32 with the text model's weights, by its names, as language half; eyes untrained."""
+    """The stock model in float32 with the text model's weights as language half, and untrained eyes."""
     model = Gemma3ForConditionalGeneration(config)
     renamed = {language_name(name): tensor.float() for name, tensor in language.items()}
     absent, unexpected = model.load_state_dict(renamed, strict=False)
-    eyes = tuple(EYES)
-    lacking = [name for name in absent if not name.startswith(eyes) and name != "lm_head.weight"]
+    lacking = [name for name in absent if not name.startswith((*PARTS, "lm_head"))]
     if unexpected or lacking:
         raise ValueError(f"the language half does not fit: {unexpected[:3]} {lacking[:3]}")
     model.tie_weights()
     return model
-
-
-EYES: Final = ("model.vision_tower.", "model.multi_modal_projector.")
-"""Where the trained half's parameters begin; the other half is the text model's."""
-
-
-def language_name(name: str) -> str:
-    """What a parameter of the text model is called inside the image-and-text model."""
-    return f"model.language_model.{name.removeprefix('model.')}"

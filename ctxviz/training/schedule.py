@@ -8,13 +8,18 @@ from collections.abc import Sequence
 import torch
 
 
-def make_optimizer(modules: Sequence[torch.nn.Module], decay: float) -> torch.optim.Optimizer:
-    """AdamW on every parameter that is to be trained; weights decay, norms, biases and embeddings' rows do not."""
-    parameters = [p for module in modules for p in module.parameters() if p.requires_grad]
-    groups = [
-        {"params": [p for p in parameters if p.dim() > 1], "weight_decay": decay},
-        {"params": [p for p in parameters if p.dim() <= 1], "weight_decay": 0.0},
-    ]
+def make_optimizer(parts: Sequence[tuple[torch.nn.Module, float]], decay: float) -> torch.optim.Optimizer:
+    """AdamW on every parameter that is to be trained; matrices decay, norms and biases do not.
+
+    Each part comes with its share of the rate; a parameter of several parts belongs to the first.
+    """
+    groups = []
+    taken: set[int] = set()
+    for module, share in parts:
+        fresh = [p for p in module.parameters() if p.requires_grad and id(p) not in taken]
+        taken |= {id(p) for p in fresh}
+        for chosen, decays in ((lambda p: p.dim() > 1, decay), (lambda p: p.dim() <= 1, 0.0)):
+            groups.append({"params": list(filter(chosen, fresh)), "weight_decay": decays, "share": share})
     return torch.optim.AdamW(groups, lr=1.0, betas=(0.9, 0.98))
 
 
@@ -25,7 +30,7 @@ def advance(optimizer: torch.optim.Optimizer, loss: torch.Tensor, rate: float) -
     loss.backward()
     torch.nn.utils.clip_grad_norm_(parameters, 1.0)
     for group in optimizer.param_groups:
-        group["lr"] = rate
+        group["lr"] = rate * group["share"]
     optimizer.step()
 
 

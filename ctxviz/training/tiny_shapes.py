@@ -1,11 +1,12 @@
 """tiny-shapes before training: its configuration, its first weights, its processor.
 
-Its post-MLP scales are set, not trained: they have the spread of Gemma 3 270M's, a zero and two negative ones in
-each layer included, so that its patches meet the small denominators that the real model's do.
+Its post-MLP scales are set, not trained: they have the spread of Gemma 3 270M's, a zero and two negative ones
+in each layer included, so that its patches meet the small denominators that the real model's do.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any, Final
 
@@ -47,7 +48,7 @@ SPREADS: Final = (
     (0.0448, 0.0522, 0.086, 0.182, 0.405, 1, 1.47, 2.69, 2.94, 3.09, 3.34),
     (0.0345, 0.0421, 0.0716, 0.162, 0.394, 1, 1.6, 1.79, 1.9, 2.09, 2.39),
 )
-"""|m| over its median at FRACTIONS of the coordinates, layers 0, 3, 6, 9, 12 and 15 of the packaged Gemma 3 270M."""
+"""|m| over its median at FRACTIONS of the coordinates; layers 0, 3, 6, 9, 12 and 15 of Gemma 3 270M."""
 MEDIAN: Final = 0.25
 """Of |m| in tiny-shapes; the real model's grows with its residual stream from 0.9 to 340."""
 EMBEDDED: Final = 0.45
@@ -132,7 +133,22 @@ def make_model(seed: int) -> Gemma3ForConditionalGeneration:
 
 
 def start_tower(tower: torch.nn.Module) -> None:
-    """Give a fresh tower sines and cosines of row and column as its position embeddings."""
+    """Start a fresh tower: patches are read as their 32 slowest cosines in each colour, so that little is
+    lost; position embeddings are sines and cosines of row and column."""
+    patches: Any = tower.get_submodule("embeddings.patch_embedding")
+    with torch.no_grad():
+        patches.weight.zero_()
+        patches.bias.zero_()
+        size = patches.weight.shape[-1]
+        places = torch.arange(size) + 0.5
+        waves = [
+            torch.cos(math.pi * places * k / size) / math.sqrt(size if k == 0 else size / 2)
+            for k in range(size)
+        ]
+        pairs = sorted(itertools.product(range(size), repeat=2), key=lambda pair: (sum(pair), pair))
+        for index in range(patches.weight.shape[0]):
+            down, across = pairs[index // 3]
+            patches.weight[index, index % 3] = 0.5 * torch.outer(waves[down], waves[across])
     positions: Any = tower.get_submodule("embeddings.position_embedding")
     count, width = positions.weight.shape
     side = math.isqrt(count)

@@ -27,9 +27,9 @@ SPECIALS: Final = (
 PIECES: Final = 540
 CORPUS_SCENES: Final = 3000
 EVERYDAY: Final = (
-    "user model hello please tell me about this the that it is in of and or not no yes with on left right top "
-    "bottom middle what where which how many who why picture image shape shapes colour color background see show "
-    "nothing something one two three four above below next to between big small thing things"
+    "user model hello please tell me about this the that it is in of and or not no yes with on left right "
+    "top bottom middle what where which how many who why picture image shape shapes colour color background "
+    "see show nothing something one two three four above below next to between big small thing things"
 )
 """Words that people type and scenes do not hold."""
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,11 +13,11 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from ctxviz.shapes.scenes import DESCRIBE, Scene, questions, training_scene
+from ctxviz.shapes.scenes import Scene, questions, training_scene
 from ctxviz.training import exam
 from ctxviz.training.batches import IGNORED, Asked, Lines, draw_all, encode, read_pictures
 from ctxviz.training.checkpoint import Checkpoint
-from ctxviz.training.looking import Heads, looking_loss
+from ctxviz.training.looking import Heads, Looking, LookingPlan, looking_loss
 from ctxviz.training.schedule import advance, make_optimizer, schedule
 from ctxviz.training.tiny_shapes import IDS, IMAGE_TOKENS, make_model, make_processor
 
@@ -28,14 +29,14 @@ ASKED_MORE: Final = {"colour": 3.0, "shape": 2.0, "where": 2.0, "what": 2.0, "an
 class Plan:
     """What a training run does; the same plan gives the same model on the same machine."""
 
-    seed: int = 0
-    looking_steps: int = 500
-    looking_scenes: int = 128
-    steps: int = 1600
-    scenes: int = 64
+    looking: LookingPlan = field(default_factory=LookingPlan)
+    steps: int = 2400
+    scenes: int = 32
     questions: int = 2
     """Per scene and step."""
     rate: float = 2e-3
+    tower_share: float = 0.25
+    """Of the rate, for the tower, which can see by then."""
     decay: float = 0.01
     looking_weight: float = 0.1
     """Of the helper heads' loss while the whole model trains."""
@@ -44,7 +45,7 @@ class Plan:
 
     @property
     def all_steps(self) -> int:
-        return self.looking_steps + self.steps
+        return self.looking.steps + self.steps
 
 
 Report = Callable[[int, int, str], None]
@@ -54,55 +55,53 @@ Report = Callable[[int, int, str], None]
 def train(plan: Plan, folder: Path, report: Report, keep_every: int = 100) -> Any:
     """Train, or go on where the folder's state ends, and return (model, processor)."""
     processor = make_processor()
-    model = make_model(plan.seed).train()
-    tower = model.model.vision_tower
-    side = tower.config.image_size // tower.config.patch_size
-    heads = Heads(tower.config.hidden_size, side, IMAGE_TOKENS)
-    looking = make_optimizer([tower, heads], plan.decay)
-    speaking = make_optimizer([model, heads], plan.decay)
+    model = make_model(plan.looking.seed).train()
+    looking = Looking(
+        plan.looking, model.model.vision_tower, math.isqrt(IMAGE_TOKENS), processor.image_processor
+    )
+    speaking = _Speaking(plan, model, looking.heads, processor)
     checkpoint = Checkpoint(folder, asdict(plan))
-    modules: dict[str, torch.nn.Module] = {"model": model, "heads": heads}
-    optimizers = {"looking": looking, "speaking": speaking}
+    modules: dict[str, torch.nn.Module] = {"model": model, "heads": looking.heads}
+    optimizers = {"looking": looking.optimizer, "speaking": speaking.optimizer}
     done = checkpoint.load(modules, optimizers)
     began = time.perf_counter()
     for step in range(done, plan.all_steps):
-        generator = np.random.default_rng([plan.seed, step])
-        if step < plan.looking_steps:
-            row = _look(plan, step, tower, heads, looking, processor, generator)
-        else:
-            row = _speak(plan, step, model, heads, speaking, processor, generator)
+        row = looking.step(step) if step < plan.looking.steps else speaking.step(step)
         report(step + 1, plan.all_steps, ", ".join(f"{name} {value:.3g}" for name, value in row.items()))
         if (step + 1) % 20 == 0:
             checkpoint.log(step=step + 1, seconds=round(time.perf_counter() - began, 1), **row)
         if (step + 1) % keep_every == 0 or step + 1 == plan.all_steps:
             checkpoint.save(step + 1, modules, optimizers)
-        if step >= plan.looking_steps and (step + 1) % 200 == 0:
+        if step >= plan.looking.steps and (step + 1) % 200 == 0:
             checkpoint.log(step=step + 1, **_glance(model, processor))
     return model.eval(), processor
 
 
-def _look(plan: Plan, step: int, tower: Any, heads: Heads, optimizer: Any, processor: Any, generator: Any) -> Any:
-    scenes = [training_scene(generator) for _ in range(plan.looking_scenes)]
-    pictures, drawn = draw_all(scenes, generator)
-    seen = tower(read_pictures(pictures, processor.image_processor)).last_hidden_state
-    loss, told = looking_loss(heads, seen, drawn)
-    advance(optimizer, loss, plan.rate * schedule(step / plan.looking_steps))
-    return {"looking loss": round(loss.item(), 4), "scenes told": round(told, 4)}
+class _Speaking:
+    """The whole model, learning to describe and to answer."""
 
+    def __init__(self, plan: Plan, model: Any, heads: Heads, processor: Any) -> None:
+        self._plan, self._model, self._heads, self._processor = plan, model, heads, processor
+        parts = [(model.model.vision_tower, plan.tower_share), (model, 1.0), (heads, plan.tower_share)]
+        self.optimizer = make_optimizer(parts, plan.decay)
 
-def _speak(plan: Plan, step: int, model: Any, heads: Heads, optimizer: Any, processor: Any, generator: Any) -> Any:
-    share = (step - plan.looking_steps) / plan.steps
-    scenes = [training_scene(generator, _count(share, plan.easy, generator)) for _ in range(plan.scenes)]
-    pictures, drawn = draw_all(scenes, generator)
-    pixels = read_pictures(pictures, processor.image_processor)
-    seen = model.model.get_image_features(pixels, return_dict=True)
-    helped, told = looking_loss(heads, seen.last_hidden_state, drawn)
-    captions = [Asked(i, DESCRIBE, scene.caption()) for i, scene in enumerate(scenes)]
-    said = _answer_loss(model, encode_for(processor)(captions), seen)
-    asked = _answer_loss(model, encode_for(processor)(_some_questions(scenes, plan.questions, generator)), seen)
-    advance(optimizer, said + asked + plan.looking_weight * helped, plan.rate * schedule(share))
-    row = {"caption loss": said, "answer loss": asked, "looking loss": helped}
-    return {name: round(value.item(), 5) for name, value in row.items()} | {"scenes told": round(told, 4)}
+    def step(self, step: int) -> dict[str, float]:
+        """One step, its scenes drawn from the plan's seed and its number; what to log of it."""
+        plan, model = self._plan, self._model
+        generator = np.random.default_rng([plan.looking.seed, step])
+        share = (step - plan.looking.steps) / plan.steps
+        scenes = [training_scene(generator, _count(share, plan.easy, generator)) for _ in range(plan.scenes)]
+        pictures, drawn = draw_all(scenes, generator)
+        pixels = read_pictures(pictures, self._processor.image_processor)
+        seen = model.model.get_image_features(pixels, return_dict=True)
+        lines = encode_for(self._processor)
+        helped, told = looking_loss(self._heads, seen.last_hidden_state, drawn)
+        said = _answer_loss(model, lines(exam.caption_lines(scenes)), seen)
+        asked = _answer_loss(model, lines(_some_questions(scenes, plan.questions, generator)), seen)
+        loss = said + asked + plan.looking_weight * helped
+        advance(self.optimizer, loss, plan.rate * schedule(share))
+        row = {"caption loss": said, "answer loss": asked, "looking loss": helped}
+        return {name: round(value.item(), 5) for name, value in row.items()} | {"shapes told": round(told, 4)}
 
 
 def _answer_loss(model: Any, lines: Lines, seen: Any) -> torch.Tensor:
@@ -155,7 +154,11 @@ def _glance(model: Any, processor: Any) -> dict[str, float]:
     """Shares of right answers on a few held-out scenes."""
     model.eval()
     scores = exam.examine(
-        model, encode_for(processor), processor.image_processor, exam.held_out(1, 200), np.random.default_rng(1)
+        model,
+        encode_for(processor),
+        processor.image_processor,
+        exam.held_out(1, 200),
+        np.random.default_rng(1),
     )
     model.train()
     return {f"right {sort}": round(score.share, 4) for sort, score in scores.items()}

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 import streamlit as st
 
 from ctxviz.figures.replay_words import KIND_WORDS
-from ctxviz.figures.text import readable
 from ctxviz.models.catalogue import CATALOGUE
-from ctxviz.presets import PRESETS
-from ctxviz.records import ARITHMETICS, DTYPES, REPLAYS, UPDATE_RULES, Fold
-from ctxviz.ui import messages
+from ctxviz.presets import EXAMPLES, begins_with_a_picture, presets_for
+from ctxviz.records import ARITHMETICS, DTYPES, REPLAYS, UPDATE_RULES
+from ctxviz.shapes.gallery import GALLERY
+from ctxviz.ui import fold_control, messages
 from ctxviz.ui.components import Focus
 from ctxviz.ui.memory_line import memory_line
+from ctxviz.ui.picture_source import scene_picture, scenes_of, show
+from ctxviz.ui.session import Session
 from ctxviz.ui.url_state import MAX_TOKENS, VIEWS, Link, fits_in_link
 from ctxviz.ui.worker import worker
 
@@ -24,11 +25,6 @@ _RULES: Final = {
     "stable": "stable",
     "rescaled": "rescaled · derived",
     "floored": "floored · recommended",
-}
-_FOLDS: Final = {
-    "all": "all but the current token",
-    "all-but-bos": "all but start and current",
-    "span": "a span of the prompt",
 }
 _RULES_HELP: Final = (
     "How the output side is patched. direct divides by h and can blow up; stable solves a constrained least "
@@ -64,9 +60,7 @@ def seed(link: Link) -> None:
     state.holds, state.hold = link.hold is not None, link.hold or 0
     state.left, state.right = link.left, link.right
     state.chosen_coordinate, state.compare_view = link.coordinate, link.view
-    state.fold = link.fold.kind
-    span = link.fold if link.fold.kind == "span" else Fold("span", 1, 2)
-    state.fold_start, state.fold_last = span.start, span.end - 1
+    fold_control.seed(link.fold)
 
 
 def chosen(focus: Focus) -> Link:
@@ -75,12 +69,13 @@ def chosen(focus: Focus) -> Link:
     return Link(
         prompt=state.prompt,
         model=chosen_model(),
+        scenes=scenes_of(state.session.used(chosen_model())),
         updates=_in_order(state.updates, UPDATE_RULES),
         floor=float(state.floor),
         arithmetics=_in_order(state.arithmetics, ARITHMETICS),
         dtypes=_in_order(state.dtypes, DTYPES),
         first_layer=int(state.first_layer),
-        fold=_fold(),
+        fold=fold_control.chosen(),
         tokens=int(state.tokens),
         replays=_in_order(state.replays, REPLAYS),
         hold=int(state.hold) if state.holds else None,
@@ -106,14 +101,6 @@ def _in_order(values: list[str], known: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(value for value in known if value in values)
 
 
-def _fold() -> Fold:
-    state = st.session_state
-    if state.fold != "span":
-        return Fold(state.fold)
-    start, last = sorted((int(state.fold_start), int(state.fold_last)))
-    return Fold("span", start, last + 1)
-
-
 def draw_model() -> None:
     """Which model, and whether it fits."""
     st.selectbox(
@@ -121,6 +108,7 @@ def draw_model() -> None:
         [*CATALOGUE, OTHER],
         format_func=lambda key: "another: folder, file or Hub" if key == OTHER else _title(key),
         key="model",
+        on_change=_fit_examples,
         persist_state="session",
     )
     if st.session_state.model == OTHER:
@@ -138,6 +126,18 @@ def draw_model() -> None:
         messages.hint(sentence, "memory")
     else:
         messages.tell("warning", sentence, "memory")
+
+
+def _fit_examples() -> None:
+    """Have an example at hand that fits a model just chosen, as long as the prompt is an example anyway."""
+    state, model = st.session_state, chosen_model()
+    session: Session = state.session
+    fitting = presets_for(model, pictures=bool(session.used(model)))
+    if state.prompt not in EXAMPLES or state.prompt in (preset.prompt for preset in fitting):
+        return
+    state.prompt = fitting[0].prompt
+    if begins_with_a_picture(model) and not session.pictures:
+        show(session, [scene_picture(GALLERY[0].scene)])
 
 
 def _title(key: str) -> str:
@@ -174,45 +174,6 @@ def draw_rules() -> None:
         help=_ARITHMETIC_HELP,
         key="arithmetics",
         persist_state="session",
-    )
-
-
-def draw_fold(tokens: tuple[str, ...] | None, ask: Callable[[], None]) -> str | None:
-    """What is folded into weights. ``tokens`` are the prompt's own, if known; ``ask`` asks for them.
-
-    Returns a sentence where the span had to be made smaller.
-    """
-    state = st.session_state
-    st.selectbox(
-        "Fold into weights",
-        list(_FOLDS),
-        format_func=_FOLDS.__getitem__,
-        key="fold",
-        persist_state="session",
-    )
-    if state.fold != "span":
-        return None
-    if tokens is None:
-        messages.hint(f"Tokens {state.fold_start} to {state.fold_last}; show the tokens to pick.", "span")
-        st.button("Show the prompt's tokens", key="show_tokens", on_click=ask)
-        return None
-    # The query token, the last one, is always kept.
-    positions = list(range(max(1, len(tokens) - 1)))
-    asked, last = (state.fold_start, state.fold_last), positions[-1]
-    state.fold_start, state.fold_last = (min(p, last) for p in asked)
-    for label, key in (("From token", "fold_start"), ("Up to token", "fold_last")):
-        st.selectbox(
-            label,
-            positions,
-            format_func=lambda p: f"{p}  {readable(tokens[p])}",
-            key=key,
-            persist_state="session",
-        )
-    if max(asked) <= last:
-        return None
-    return (
-        f"The span {asked[0]} to {asked[1]} reaches past the prompt's last token that can be folded, {last}; "
-        f"it is now {state.fold_start} to {state.fold_last}."
     )
 
 
@@ -274,7 +235,9 @@ def draw_examples() -> None:
     """Prompts that a click puts into the prompt."""
     with st.container(horizontal=True, gap="small", key="presets"):
         messages.hint("Examples:", "presets")
-        for k, preset in enumerate(PRESETS):
+        session: Session = st.session_state.session
+        model = chosen_model()
+        for k, preset in enumerate(presets_for(model, pictures=bool(session.used(model)))):
             st.button(preset.title, key=f"preset{k}", type="tertiary", on_click=_use, args=(preset.prompt,))
 
 

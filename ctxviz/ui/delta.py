@@ -23,6 +23,7 @@ from ctxviz.figures.words import alarms, verdict
 from ctxviz.records import HELD
 from ctxviz.replaying import SAME_WEIGHTS, margins, measured
 from ctxviz.run import REFERENCE_METRICS, Run
+from ctxviz.ui import shown_prompt
 from ctxviz.ui.views import ACTIVE, View
 
 METRICS: Final = {key: metrics.METRICS[key] for key in metrics.LIVE_METRICS}
@@ -38,8 +39,6 @@ ALARMS_EVERY: Final = 8
 """Alarms are sent with every so many tokens while a run grows."""
 ALARMS_AT_WORK: Final = 5
 """So many of them, and how many more there are; all of them once it stands still."""
-PROMPT_ENDS: Final = 150
-"""Of a longer prompt, this many tokens at each end are sent."""
 _MATCH, _TIE, _REPLAY_MATCH, _HELD_MATCH = 1, 2, 4, 8
 _REPLAY_TIE, _HELD_TIE = 16, 32
 """The replay's other token is a tie."""
@@ -80,7 +79,7 @@ def delta(view: View, held: Held, metric: str, variant: int) -> dict[str, Any]:
     variant = variant if variant < len(run.variants) else 0
     answer |= {"n": n, "from": start, "references": len(log)}
     if stale or (start == 0 and n):
-        answer["run"] = describe(run) | {"notes": list(now.notes)}
+        answer["run"] = describe(run, view.id) | {"notes": list(now.notes)}
     if n > start:
         answer["tokens"] = _tokens(run, start, n)
         codes = _codes(run, metric, variant, start, n)
@@ -124,10 +123,11 @@ def quantise(numbers: NDArray[np.float32]) -> NDArray[np.int16]:
     return codes
 
 
-def describe(run: Run) -> dict[str, Any]:
+def describe(run: Run, view_id: str = "") -> dict[str, Any]:
     """What a browser needs to know once: variants, dtypes, layers, metrics, prompt.
 
-    ``metrics`` are those of the live view, ``fields`` all that can be drawn layer by layer.
+    ``metrics`` are those of the live view, ``fields`` all that can be drawn layer by layer. ``view_id``
+    is that of the view whose route has the pictures; without it the prompt names no address for them.
     """
     return {
         "model": run.model.name,
@@ -140,23 +140,8 @@ def describe(run: Run) -> dict[str, Any]:
         "extras": extras(run),
         "hold": run.settings.hold,
         "fields": {key: asdict(metric) for key, metric in metrics.METRICS.items()},
-        "prompt": _prompt(run),
+        "prompt": shown_prompt.describe(run, view_id),
         "codes": {"decade": CODES_PER_DECADE, "missing": MISSING, "zero": ZERO, "infinite": INFINITE},
-    }
-
-
-def _prompt(run: Run) -> dict[str, Any]:
-    """Readable prompt tokens with 1 where folded; of a long prompt, both ends and how many lie between."""
-    texts = run.context.token_texts
-    kept = frozenset(run.context.fold.kept(len(texts)))
-    shown = list(range(len(texts)))
-    if len(shown) > 2 * PROMPT_ENDS:
-        shown = [*shown[:PROMPT_ENDS], *shown[-PROMPT_ENDS:]]
-    return {
-        "tokens": [[readable(texts[i]), int(i not in kept)] for i in shown],
-        "omitted": len(texts) - len(shown),
-        "folded": sum(i not in kept for i in range(len(texts))),
-        "length": len(texts),
     }
 
 

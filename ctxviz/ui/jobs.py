@@ -12,6 +12,7 @@ from ctxviz.ui.turns import Job
 if TYPE_CHECKING:
     from ctxviz.engine import Rebuilt, Stream
     from ctxviz.models import LoadedModel
+    from ctxviz.pictures import Picture
     from ctxviz.ui.views import View
 
 
@@ -60,7 +61,8 @@ class Listing:
         from ctxviz.engine import prepare
 
         settings = RunSettings(max_new_tokens=1)
-        self._request.context = prepare(self._model, self._request.prompt, settings)
+        request = self._request
+        request.context = prepare(self._model, request.prompt, settings, request.pictures)
         self._done = True
         return False
 
@@ -71,10 +73,11 @@ class Listing:
 class TokenRequest:
     """A prompt whose tokens a reader wants to see; ``context`` is there once ``view.state`` is ``done``."""
 
-    def __init__(self, view: View, reference: str, prompt: str) -> None:
+    def __init__(self, view: View, reference: str, prompt: str, pictures: tuple[Picture, ...] = ()) -> None:
         self.view = view
         self.reference = reference
         self.prompt = prompt
+        self.pictures = pictures
         self.context: Context | None = None
 
     def job(self) -> Job:
@@ -86,18 +89,33 @@ def notes_of(model: LoadedModel, dtypes: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(w for w in model.warnings if "float16" in dtypes or not w.startswith("float16"))
 
 
-def run_job(view: View, reference: str, prompt: str, settings: RunSettings, tokens: int | None = None) -> Job:
+def wish_of(
+    reference: str, prompt: str, settings: RunSettings, pictures: tuple[Picture, ...] = ()
+) -> tuple[object, ...]:
+    """What tells whether two requests ask for the same run."""
+    return reference, prompt, settings, tuple(picture.sha256 for picture in pictures)
+
+
+def run_job(
+    view: View,
+    reference: str,
+    prompt: str,
+    settings: RunSettings,
+    tokens: int | None = None,
+    pictures: tuple[Picture, ...] = (),
+) -> Job:
     """A job that makes a run and shows it in ``view``; ``tokens`` as in :class:`Job`."""
 
     def begin(model: LoadedModel) -> Measurement:
         from ctxviz.engine import stream
 
-        engine = stream(model, prompt, settings)
-        run = Run(model.identity, engine.context, settings)
+        engine = stream(model, prompt, settings, pictures=pictures)
+        run = Run(model.identity, engine.context, settings, engine.pictures)
         view.show(run, "running", notes_of(model, settings.dtypes))
         return Measurement(engine, run)
 
-    return Job(view, reference, settings.needed_dtypes, begin, tokens, wish=(reference, prompt, settings))
+    wish = wish_of(reference, prompt, settings, pictures)
+    return Job(view, reference, settings.needed_dtypes, begin, tokens, wish=wish)
 
 
 def replay_job(view: View, reference: str, run: Run, settings: RunSettings) -> Job:
@@ -108,8 +126,8 @@ def replay_job(view: View, reference: str, run: Run, settings: RunSettings) -> J
         from ctxviz.engine import check_model, stream
 
         check_model(model, run)
-        engine = stream(model, run.context.prompt, settings, follow=follow)
-        again = Run(model.identity, engine.context, settings)
+        engine = stream(model, run.context.prompt, settings, pictures=run.pictures, follow=follow)
+        again = Run(model.identity, engine.context, settings, engine.pictures)
         view.show(again, "running", notes_of(model, settings.dtypes))
         return Measurement(engine, again)
 

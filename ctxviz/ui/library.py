@@ -13,6 +13,10 @@ from ctxviz.run import Run
 from ctxviz.ui.session import Session
 
 UPLOAD_LIMIT_MB: Final = 64
+_PICTURES_HELP: Final = (
+    "The pictures' files as they were given, with whatever they say of their place and time. Without them "
+    "the file only tells their checksums, and its run cannot be replayed."
+)
 
 
 def draw(session: Session) -> None:
@@ -20,15 +24,20 @@ def draw(session: Session) -> None:
     with st.container(horizontal=True, key="runs", vertical_alignment="center"):
         run = session.view.run
         if run is not None and len(run):
+            with_pictures = bool(run.pictures) and bool(st.session_state.get("with_pictures"))
             st.download_button(
                 "Download this run",
-                data=lambda: bundle(run),
+                data=lambda: bundle(run, pictures=with_pictures),
                 file_name=file_name(run),
                 mime="application/zip",
                 on_click="ignore",
                 key="download",
                 help="A .ctxviz file: opens here without a model, and in pandas, DuckDB or polars.",
             )
+            if run.pictures:
+                st.checkbox(
+                    "with its pictures", key="with_pictures", help=_PICTURES_HELP, persist_state="session"
+                )
         with st.popover("Open a run"):
             st.file_uploader(
                 "A .ctxviz file",
@@ -44,12 +53,12 @@ def draw(session: Session) -> None:
             st.button("Show the recorded run", key="recorded", on_click=session.show_recorded)
 
 
-def bundle(run: Run) -> bytes:
-    """The run as a ``.ctxviz`` file; built when the reader asks for it."""
+def bundle(run: Run, *, pictures: bool = False) -> bytes:
+    """The run as a ``.ctxviz`` file, with its pictures or without; built when the reader asks for it."""
     from ctxviz.store import save_run
 
     target = io.BytesIO()
-    save_run(run, target)
+    save_run(run, target, pictures=pictures)
     return target.getvalue()
 
 

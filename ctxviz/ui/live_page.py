@@ -7,7 +7,17 @@ from typing import Final
 import streamlit as st
 
 from ctxviz.run import Run
-from ctxviz.ui import components, controls, inspector, large, library, messages, page
+from ctxviz.ui import (
+    components,
+    controls,
+    fold_control,
+    inspector,
+    large,
+    library,
+    messages,
+    page,
+    picture_panel,
+)
 from ctxviz.ui.session import Session
 from ctxviz.ui.url_state import Link
 from ctxviz.ui.views import ACTIVE
@@ -45,8 +55,9 @@ def _draw_settings(session: Session) -> None:
     controls.draw_model()
     controls.draw_rules()
     model, prompt = controls.chosen_model(), st.session_state.get("prompt", "")
-    adjusted = controls.draw_fold(
+    adjusted = fold_control.draw(
         session.tokens_of(model, prompt),
+        len(session.used(model)),
         ask=page.attempt(lambda link: session.ask_for_tokens(link.model, link.prompt)),
     )
     _draw_request(session)
@@ -86,6 +97,7 @@ def _draw_prompt(session: Session, link: Link, under_way: bool) -> None:
         )
         st.button("Stop", key="stop", on_click=session.stop, disabled=not under_way)
     controls.draw_examples()
+    picture_panel.draw(session, link.model)
     controls.draw_link_hint()
 
 

@@ -19,6 +19,7 @@ pages = [
     st.Page(_ROOT / "pages" / "live.py", title="Live", default=True),
     st.Page(_ROOT / "pages" / "layers.py", title="Layers"),
     st.Page(_ROOT / "pages" / "replay.py", title="Replay"),
+    st.Page(_ROOT / "pages" / "pictures.py", title="Pictures"),
     st.Page(_ROOT / "pages" / "compare.py", title="Compare"),
 ]
 page = st.navigation(pages, position="hidden")

@@ -27,7 +27,7 @@ def begin() -> Session:
         link, problems = from_query(st.query_params.to_dict())
         controls.seed(link)
         session.notices.extend(problems)
-        session.follow(link)
+        session.take(link)
         state.session = session
     session: Session = state.session
     session.leave_what_never_began()

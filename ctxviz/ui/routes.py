@@ -1,4 +1,4 @@
-"""What the browser components fetch: deltas, whole fields, tables, and the front end's own files.
+"""What the browser components fetch: deltas, whole fields, tables, pictures, and the front end's own files.
 
 A custom Starlette route answers whatever name the server was reached by, so :func:`middleware` accepts only
 names that are known to be this server, and forbids pages to load anything from elsewhere. Views are found
@@ -28,6 +28,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ctxviz.figures import metrics
 from ctxviz.ui import delta, field_values, tables
+from ctxviz.ui.shown_prompt import PictureFiles
 from ctxviz.ui.views import View, views
 
 LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]")
@@ -41,6 +42,7 @@ _FRONTEND: Final = Path(__file__).parent / "frontend"
 _MIME: Final = {".js": "text/javascript", ".css": "text/css"}
 _HOST: Final = re.compile(r"[A-Za-z0-9.-]+|\[[0-9A-Fa-f:]+\]", re.ASCII)
 _COUNT: Final = re.compile(r"\d{1,9}", re.ASCII)
+_PICTURES: Final = PictureFiles()
 
 
 def routes() -> list[Route]:
@@ -51,6 +53,7 @@ def routes() -> list[Route]:
         Route("/_ctxviz/values/{view_id}", _answering(_values)),
         Route("/_ctxviz/values/{view_id}/csv", _answering(_values_csv)),
         Route("/_ctxviz/table/{view_id}", _answering(_table)),
+        Route("/_ctxviz/picture/{view_id}/{number}", _picture),
         Route("/_ctxviz/static/{version}/{name}", _static),
     ]
 
@@ -206,6 +209,22 @@ def _table(query: _Query, view: View) -> Response:
     else:
         text = tables.tokens_csv(run) if chart == "tokens" else tables.chart_csv(run, chart)
     return _csv(text)
+
+
+def _picture(request: Request) -> Response:
+    """A picture of the prompt as PNG; 404 where the view holds none of that number (and hash, if given).
+
+    No coroutine: encoding a large picture takes a while, and threads serve plain functions.
+    """
+    view, number = views().get(str(request.path_params["view_id"])), str(request.path_params["number"])
+    run = None if view is None else view.run
+    pictures = () if run is None else run.pictures
+    if not _COUNT.fullmatch(number) or int(number) >= len(pictures):
+        return _json({"error": "unknown picture"}, 404)
+    picture = pictures[int(number)]
+    if not picture.sha256.startswith(request.query_params.get("sha256", "")):
+        return _json({"error": "unknown picture"}, 404)
+    return Response(_PICTURES.png(picture), media_type="image/png", headers={"Cache-Control": "no-store"})
 
 
 async def _static(request: Request) -> Response:

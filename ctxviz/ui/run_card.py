@@ -26,7 +26,9 @@ def draw_sidebar(session: Session) -> None:
         else:
             about = f"{run.model.name}, {counted(len(run), 'token')}, {' and '.join(run.dtypes)}"
             messages.hint(f"{about}{', recorded earlier' if session.recorded else ''}.", "run-card")
-            messages.hint(f"“{readable(run.context.prompt, PROMPT_SHOWN)}”", "run-prompt")
+            shown = len(run.context.images)
+            pictures = f", with {counted(shown, 'picture')}" if shown else ""
+            messages.hint(f"“{readable(run.context.prompt, PROMPT_SHOWN)}”{pictures}", "run-prompt")
         if session.view.state in ACTIVE:
             _progress(session)
         if session.earlier:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from dataclasses import field as default
 from typing import Final
 from weakref import WeakKeyDictionary
 
 from ctxviz.errors import CtxvizError, PromptError
+from ctxviz.pictures import Picture
 from ctxviz.records import RunSettings
 from ctxviz.run import Run
 from ctxviz.sweep.spec import SweepSpec
 from ctxviz.ui.components import Event, Focus
-from ctxviz.ui.jobs import PatchRequest, TokenRequest, replay_job, run_job
+from ctxviz.ui.jobs import PatchRequest, TokenRequest, replay_job, run_job, wish_of
+from ctxviz.ui.picture_jobs import PictureRequest, Question
+from ctxviz.ui.picture_source import drawn, reads_pictures, scene_of
 from ctxviz.ui.recorded import recorded_run
 from ctxviz.ui.sweeping import SweepRequest, requested
 from ctxviz.ui.url_state import Link
@@ -46,11 +50,19 @@ class Session:
     request: TokenRequest | None = None
     patch: PatchRequest | None = None
     sweep: SweepRequest | None = None
+    looks: dict[Question, PictureRequest] = default(default_factory=dict)
+    """What was asked about the pictures of the run on screen."""
     compared: list[Run] = default(default_factory=list)
     """Runs opened to be compared."""
     # The number by which this tab knows a run, and how many were given.
     numbers: WeakKeyDictionary[Run, int] = default(default_factory=WeakKeyDictionary)
     numbered: int = 0
+    pictures: list[Picture] = default(default_factory=list)
+    """What the prompt shows, in order, for models that read pictures."""
+    former: list[list[Picture]] = default(default_factory=list)
+    """The pictures before the latest choices, which can be undone."""
+    taken: int = 0
+    """How often files were chosen."""
     link: Link | None = None
     """What the address said to look at, until the reader looks at something else."""
 
@@ -59,12 +71,29 @@ class Session:
         """A tab that shows the recorded run, or an empty view where there is none."""
         return cls(_recorded_view(), recorded=True)
 
+    def take(self, link: Link) -> None:
+        """Begin with what a link says: its drawn scenes, and what to look at."""
+        self.pictures[:] = drawn(link.scenes)
+        self.follow(link)
+
     def follow(self, link: Link) -> None:
         """Look at what a link says: at once in a run of its prompt, else when its run is made."""
         run = self.view.run
         self.link = link
-        of_its_prompt = run is not None and run.context.prompt == link.prompt
+        of_its_prompt = (
+            run is not None
+            and run.context.prompt == link.prompt
+            and run.context.image_sha256 == _hashes(self.used(link.model))
+        )
         self.focus = _focus_of(link) if of_its_prompt else Focus(metric=link.metric)
+
+    def used(self, model: str) -> tuple[Picture, ...]:
+        """The pictures that a run of this model gets: none where it reads text only."""
+        return tuple(self.pictures) if reads_pictures(model) else ()
+
+    def shows(self, pictures: Sequence[Picture]) -> bool:
+        """Whether these are the pictures that are chosen."""
+        return _hashes(pictures) == _hashes(self.pictures)
 
     def described(self, link: Link) -> Link:
         """What the address is to say: the settings in ``link``, with what is or will be looked at."""
@@ -92,7 +121,8 @@ class Session:
         settings = link.settings()
         view = views().create()
         view.tell("queued")
-        worker().submit(run_job(view, link.model, link.prompt, settings, tokens))
+        pictures = self.used(link.model)
+        worker().submit(run_job(view, link.model, link.prompt, settings, tokens, pictures))
         worker().stop(self.view.id)
         self.look_at(view)
         if self.link is not None and _same_run(self.link, link):
@@ -126,7 +156,8 @@ class Session:
     def goes_on(self, link: Link) -> bool:
         """Whether the run on screen is under way and is the one that ``link`` describes."""
         try:
-            return worker().wish(self.view.id) == (link.model, link.prompt, link.settings())
+            wish = wish_of(link.model, link.prompt, link.settings(), self.used(link.model))
+            return worker().wish(self.view.id) == wish
         except CtxvizError:
             return False
 
@@ -166,6 +197,10 @@ class Session:
             return False
         self.view, self.recorded = view, view.run is not None and view.run is recorded_run()
         self.notices.clear()
+        shown = () if view.run is None else view.run.pictures
+        # Drawn scenes are in the address, which knows the last choice; other pictures only the run has.
+        if any(scene_of(picture) is None for picture in shown):
+            self.pictures[:] = shown
         if self.link is not None:
             self.focus = _focus_of(self.link)
         return True
@@ -205,7 +240,7 @@ class Session:
             CtxvizError: the prompt cannot be used, or the worker is busy.
         """
         check_prompt(prompt)
-        request = TokenRequest(views().create(), model, prompt)
+        request = TokenRequest(views().create(), model, prompt, self.used(model))
         worker().submit(request.job())
         self.request = request
 
@@ -266,7 +301,12 @@ class Session:
         ]
         if request is not None and request.context is not None:
             contexts.append((request.reference, request.context))
-        return next((c.token_texts for key, c in contexts if (key, c.prompt) == (model, prompt)), None)
+        wanted = (model, prompt, _hashes(self.used(model)))
+        return next((c.token_texts for key, c in contexts if (key, c.prompt, c.image_sha256) == wanted), None)
+
+
+def _hashes(pictures: Sequence[Picture]) -> tuple[str, ...]:
+    return tuple(picture.sha256 for picture in pictures)
 
 
 def _focus_of(link: Link) -> Focus:

@@ -15,7 +15,9 @@ from ctxviz.errors import SettingsError
 from ctxviz.figures.metrics import METRICS as FIELDS
 from ctxviz.presets import PRESETS
 from ctxviz.records import ARITHMETICS, DTYPES, REPLAYS, UPDATE_RULES, Fold, RunSettings
+from ctxviz.shapes.writing import read, write
 from ctxviz.ui.delta import METRICS
+from ctxviz.ui.picture_source import MOST_PICTURES
 
 PROMPT_IN_LINK: Final = 1500
 """Characters the prompt may take in an address, escapes counted."""
@@ -33,12 +35,14 @@ VIEWS: Final = ("variants", "prompts", "layers", "rules", "pair", "sweep")
 class Link:
     """What a link carries; from ``metric`` on it is what is looked at.
 
+    ``scenes`` are the drawn pictures of the prompt, each as :func:`ctxviz.shapes.writing.write` has it.
     ``left`` and ``right`` are the metrics of the Layers page, ``coordinate`` the one that it follows
     everywhere, None for one that stands out there; ``view`` is what the Compare page shows.
     """
 
     prompt: str = PRESETS[0].prompt
     model: str = DEFAULT_MODEL
+    scenes: tuple[str, ...] = ()
     updates: tuple[str, ...] = ("direct", "stable")
     floor: float = 0.6
     arithmetics: tuple[str, ...] = ("written",)
@@ -172,11 +176,11 @@ def _yes(text: str) -> bool:
     return text == "yes"
 
 
-def _fold(text: str) -> Fold:
-    fold = Fold.parse(text)
-    if fold.kind == "image":
+def _scenes(text: str) -> tuple[str, ...]:
+    parts = text.split(",", MOST_PICTURES) if text else []
+    if len(parts) > MOST_PICTURES:
         raise ValueError
-    return fold
+    return tuple(write(read(part)) for part in parts)
 
 
 def _text(limit: int) -> Callable[[str], str]:
@@ -191,6 +195,7 @@ def _text(limit: int) -> Callable[[str], str]:
 _NAMES: Final = {
     "prompt": "prompt",
     "model": "model",
+    "scenes": "scene",
     "updates": "update",
     "floor": "tau",
     "arithmetics": "arithmetic",
@@ -213,12 +218,13 @@ _NAMES: Final = {
 _READERS: Final[dict[str, Callable[[str], Any]]] = {
     "prompt": _text(PROMPT_IN_LINK),
     "model": _text(400),
+    "scenes": _scenes,
     "updates": _several(UPDATE_RULES),
     "floor": _floor,
     "arithmetics": _several(ARITHMETICS),
     "dtypes": _several(DTYPES),
     "first_layer": _whole(0, MAX_INDEX),
-    "fold": _fold,
+    "fold": Fold.parse,
     "tokens": _whole(1, MAX_TOKENS),
     "replays": _several(REPLAYS),
     "hold": _whole(0, MAX_TOKENS - 1),

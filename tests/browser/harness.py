@@ -14,11 +14,14 @@ from pathlib import Path
 
 import numpy as np
 
+from ctxviz.pictures import from_image
 from ctxviz.records import (
     INTEGER_LAYER_METRICS,
     LAYER_METRICS,
     Baseline,
     Context,
+    Fold,
+    ImageSpan,
     LayerStats,
     ModelIdentity,
     Reference,
@@ -28,6 +31,8 @@ from ctxviz.records import (
     VariantStep,
 )
 from ctxviz.run import Run, replay_name
+from ctxviz.shapes.drawing import draw
+from ctxviz.shapes.scenes import Scene, Thing
 from ctxviz.ui.views import View
 from tests.synthetic import synthetic_run
 
@@ -52,6 +57,10 @@ WORDS = [
     " asked", " for", ".", "\n", " Minus", " sixty", " degrees", " مرحبا", " 火星", "<0xE2>", "<img src=x>",
     "  ", " =2+2", " Please", " stop", " asking", " me", " about", " it", ".",
 ]  # fmt: skip
+SCENES = (
+    Scene((Thing(0, "red", "circle"), Thing(4, "blue", "square"))),
+    Scene((Thing(2, "yellow", "triangle"), Thing(7, "green", "circle")), "black"),
+)
 LEVELS = {"h_abs_min": -4.0, "scale_max_abs": 2.5, "scale_ratio": -1.0, "output_error": -5.5, "cosine": -0.1}
 
 
@@ -83,6 +92,36 @@ def tokens(run: Run, seed: int = 7) -> Iterator[Step | Reference]:
 def whole(layers: int, count: int, updates: tuple[str, ...] = ("direct", "stable")) -> Run:
     """A finished run."""
     run = empty_run(layers, settings(count, updates))
+    for event in tokens(run):
+        run.append(event) if isinstance(event, Step) else run.refer(event)
+    run.outcome = "finished"
+    return run
+
+
+def pictured(sides: tuple[int, ...], fold: str, stored: bool = True, sizes: tuple[int, ...] = ()) -> Run:
+    """A finished run of a prompt with pictures: ``<bos>``, each picture and a word, then a few more words.
+
+    ``sides`` are image tokens in a row of each picture; ``sizes`` their heights in pixels, their widths 256.
+    """
+    pieces, spans = ["<bos>"], []
+    for side in sides:
+        spans.append(ImageSpan(len(pieces), len(pieces) + side * side + 2))
+        pieces += ["<start_of_image>", *["<image_soft_token>"] * side * side, "<end_of_image>", "\n\n"]
+    pieces += ["Describe", " the", " picture", ".", "\n"]
+    heights = sizes or (256,) * len(sides)
+    pictures = tuple(
+        from_image(draw(SCENES[k % len(SCENES)]).resize((256, h)), "p") for k, h in enumerate(heights)
+    )
+    context = Context(
+        "Describe the picture.",
+        tuple(range(len(pieces))),
+        tuple(pieces),
+        Fold.parse(fold),
+        tuple(picture.sha256 for picture in pictures),
+        tuple(spans),
+    )
+    identity = ModelIdentity("synthetic", "A synthetic model", "none", 4, 640, 1000)
+    run = Run(identity, context, settings(6), pictures if stored else ())
     for event in tokens(run):
         run.append(event) if isinstance(event, Step) else run.refer(event)
     run.outcome = "finished"

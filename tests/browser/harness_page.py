@@ -21,6 +21,12 @@ if "view" not in st.session_state:
         run = harness.empty_run(layers, harness.settings(count))
         view.show(run, "loading")
         harness.play(view, run, rate)
+    elif query.get("sides"):
+        sides, sizes = (
+            tuple(map(int, query.get(k, "").split(",") if query.get(k) else ())) for k in ("sides", "sizes")
+        )
+        run = harness.pictured(sides, query.get("fold", "all"), not query.get("lost"), sizes)
+        view.show(run, "done")
     else:
         make = harness.replayed if query.get("replays") else harness.whole
         view.show(make(layers, count), "done")

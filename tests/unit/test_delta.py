@@ -13,10 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ctxviz.figures.words import alarms
-from ctxviz.records import Context, Fold, ModelIdentity, Reference, RunSettings, Step
+from ctxviz.records import Context, Fold, ImageSpan, ModelIdentity, Reference, RunSettings, Step
 from ctxviz.replaying import differs, margins, ties
 from ctxviz.run import Run, replay_name
 from ctxviz.ui import delta, tables
+from ctxviz.ui.shown_prompt import PROMPT_ENDS
 from ctxviz.ui.views import ReferenceLog, View, Views
 from tests.browser import harness
 from tests.synthetic import synthetic_items, synthetic_run
@@ -190,9 +191,70 @@ def test_the_prompt_says_what_is_folded_and_leaves_out_its_middle(fold, kept):
     context = Context("", tuple(range(400)), texts, fold)
     run = Run(ModelIdentity("k", "n", "a", 2, 4, 9), context, RunSettings(fold=fold))
     prompt = delta.describe(run)["prompt"]
-    ends = [*range(delta.PROMPT_ENDS), *range(400 - delta.PROMPT_ENDS, 400)]
-    assert prompt["tokens"] == [[f"w{i}", int(i not in kept)] for i in ends]
+    ends = [*range(PROMPT_ENDS)], [*range(400 - PROMPT_ENDS, 400)]
+    first, last = ([[f"w{i}", int(i not in kept)] for i in end] for end in ends)
+    assert prompt["items"] == [*first, {"omitted": 100}, *last]
     assert (prompt["omitted"], prompt["folded"], prompt["length"]) == (100, 400 - len(kept), 400)
+
+
+@pytest.mark.parametrize(
+    ("fold", "folded", "ranges", "others"),
+    [
+        ("all", 4, [[0, 4]], 1),
+        ("image", 4, [[0, 4]], 0),
+        ("text", 0, [], 1),
+        ("0:4", 2, [[0, 2]], 0),
+        ("4:9", 2, [[2, 4]], 1),
+    ],
+)
+def test_a_picture_is_one_item_with_its_folded_tiles(fold, folded, ranges, others):
+    run = harness.pictured((2,), fold)
+    prompt = delta.describe(run, "view")["prompt"]
+    bos, picture, *words = prompt["items"]
+    assert (bos[0], picture, [text for text, _ in words[:2]]) == ("<bos>", 0, ["⏎⏎", "Describe"])
+    assert words[0][1] == others
+    sha256 = run.pictures[0].sha256[:12]
+    assert prompt["images"] == [
+        {
+            "start": 1,
+            "end": 7,
+            "side": 2,
+            "tokens": 4,
+            "folded": folded,
+            "folded_tokens": ranges,
+            "sha256": sha256,
+            "src": f"/_ctxviz/picture/view/0?sha256={sha256}",
+            "size": [256, 256],
+        }
+    ]
+    assert prompt["folded"] == len(run.context.folded(len(run.context.token_ids)))
+
+
+def test_a_run_without_its_pictures_names_no_address_for_them():
+    images = delta.describe(harness.pictured((2, 3), "all", stored=False), "view")["prompt"]["images"]
+    assert [(i["src"], i["size"], len(i["sha256"]), i["tokens"]) for i in images] == [
+        (None, None, 12, 4),
+        (None, None, 12, 9),
+    ]
+
+
+def test_the_middle_of_a_long_prompt_is_left_out_around_its_pictures():
+    pieces = [f"w{i}" for i in range(500)]
+    spans = (ImageSpan(100, 300), ImageSpan(310, 400))
+    context = Context("", tuple(range(500)), tuple(pieces), Fold(), ("a" * 64, "b" * 64), spans)
+    run = Run(ModelIdentity("k", "n", "a", 2, 4, 9), context, RunSettings())
+    assert [item for item in delta.describe(run)["prompt"]["items"] if not isinstance(item, list)] == [0, 1]
+    spans = (ImageSpan(0, 20), ImageSpan(200, 220), ImageSpan(300, 320))
+    texts = tuple(f"w{i}" for i in range(600))
+    run = Run(run.model, Context("", tuple(range(600)), texts, Fold(), ("a" * 64,) * 3, spans), RunSettings())
+    prompt = delta.describe(run)["prompt"]
+    items = prompt["items"]
+    assert [item for item in items if not isinstance(item, list)] == [
+        0, {"omitted": 31}, 1, {"omitted": 80}, 2, {"omitted": 130}
+    ]  # fmt: skip
+    assert (items[1][0], items[149][0], items[-PROMPT_ENDS][0]) == ("w20", "w168", "w450")
+    assert len(items) == 2 * PROMPT_ENDS + 5
+    assert prompt["omitted"] == 241
 
 
 def test_references_are_noticed_once_and_in_order():

@@ -1,12 +1,18 @@
 """The routes answer only their own host, only for ids they gave out, and repeat nothing they were sent."""
 
+import io
+
+import numpy as np
 import pytest
+from PIL import Image
 from starlette.applications import Starlette
 from starlette.routing import WebSocketRoute
 from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
+from ctxviz.pictures import from_image, read_bytes
 from ctxviz.ui import routes
+from ctxviz.ui.shown_prompt import PictureFiles
 from ctxviz.ui.views import View, views
 from tests.browser import harness
 
@@ -53,9 +59,10 @@ def test_a_whole_field_and_the_tables(view):
         assert answer.text.startswith("step,")
 
 
-@pytest.mark.parametrize("kind", ["delta", "field", "table"])
+@pytest.mark.parametrize("kind", ["delta", "field", "table", "picture"])
 def test_an_unknown_id_is_not_found(kind):
-    answer = ask(f"/_ctxviz/{kind}/{PROBE}")
+    answer = ask(f"/_ctxviz/{kind}/{PROBE}" + ("/0" if kind == "picture" else ""))
+    assert answer.headers["content-type"] == "application/json"
     assert answer.status_code == 404
     assert "zq9" not in answer.text
 
@@ -81,6 +88,64 @@ def test_a_bad_query_is_refused(view, query):
     answer = ask(f"/_ctxviz/{kind}/{view.id}?{asked}")
     assert answer.status_code == 400
     assert answer.json() == {"error": "bad query"}
+
+
+def test_a_picture_comes_as_a_png_of_its_own(view):
+    run = harness.pictured((2, 2), "all", sizes=(256, 1024))
+    view.show(run, "done")
+    answers = [ask(f"/_ctxviz/picture/{view.id}/{k}") for k in range(2)]
+    assert [answer.headers["content-type"] for answer in answers] == ["image/png"] * 2
+    assert {answer.headers["cache-control"] for answer in answers} == {"no-store"}
+    first, second = (Image.open(io.BytesIO(answer.content)) for answer in answers)
+    assert (first.format, first.mode, first.size) == ("PNG", "RGB", (256, 256))
+    assert np.array_equal(first, run.pictures[0].image)
+    assert second.size == (128, 512)
+    assert (
+        ask(f"/_ctxviz/picture/{view.id}/0?sha256={run.pictures[0].sha256[:12]}").content
+        == answers[0].content
+    )
+
+
+def test_nothing_of_the_given_file_is_served_but_its_picture(view):
+    given = Image.new("RGB", (40, 20), "red")
+    exif = given.getexif()
+    exif[0x010E], exif[0x0112] = "a secret place", 6
+    file = io.BytesIO()
+    given.save(file, "JPEG", exif=exif)
+    run = harness.pictured((2,), "all")
+    run.pictures = (read_bytes(file.getvalue(), "p.jpg"),)
+    view.show(run, "done")
+    answer = ask(f"/_ctxviz/picture/{view.id}/0")
+    assert Image.open(io.BytesIO(answer.content)).size == (20, 40)
+    assert b"secret" in file.getvalue()
+    assert b"secret" not in answer.content
+
+
+def test_a_picture_is_encoded_once():
+    files, picture = PictureFiles(), harness.pictured((2,), "all").pictures[0]
+    assert files.png(picture) is files.png(picture)
+    for i in range(40):
+        files.png(from_image(Image.new("RGB", (2, 2), (i, 0, 0)), "p"))
+    assert len(files._files) == 32
+    assert picture.sha256 not in files._files
+
+
+@pytest.mark.parametrize("number", ["2", "-1", "x", "1e3", "٠", "99999999999", PROBE])
+def test_another_picture_is_not_found(view, number):
+    view.show(harness.pictured((2, 2), "all"), "done")
+    answer = ask(f"/_ctxviz/picture/{view.id}/{number}")
+    assert answer.status_code == 404
+    assert "zq9" not in answer.text
+
+
+def test_the_picture_of_another_run_is_not_found(view):
+    assert ask(f"/_ctxviz/picture/{view.id}/0").status_code == 404
+    view.show(harness.pictured((2,), "all", stored=False), "done")
+    assert ask(f"/_ctxviz/picture/{view.id}/0").status_code == 404
+    view.show(harness.pictured((2,), "all"), "done")
+    assert ask(f"/_ctxviz/picture/{view.id}/0?sha256=000000000000").status_code == 404
+    view.show(None, "empty")
+    assert ask(f"/_ctxviz/picture/{view.id}/0").status_code == 404
 
 
 def test_front_end_files_have_their_type_and_may_be_kept():

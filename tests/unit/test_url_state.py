@@ -10,7 +10,10 @@ from hypothesis import strategies as st
 
 from ctxviz.figures.metrics import METRICS as FIELDS
 from ctxviz.records import ARITHMETICS, DTYPES, UPDATE_RULES, Fold, RunSettings
+from ctxviz.shapes.gallery import GALLERY
+from ctxviz.shapes.writing import write
 from ctxviz.ui.delta import METRICS
+from ctxviz.ui.picture_source import MOST_PICTURES
 from ctxviz.ui.url_state import (
     MAX_TOKENS,
     PROMPT_IN_LINK,
@@ -27,7 +30,8 @@ def some(known: tuple[str, ...], least: int = 0) -> st.SearchStrategy[tuple[str,
 
 
 folds = st.one_of(
-    st.sampled_from([Fold("all"), Fold("all-but-bos")]),
+    st.sampled_from([Fold("all"), Fold("all-but-bos"), Fold("image"), Fold("text")]),
+    st.integers(1, 9999).map(lambda k: Fold("image", number=k)),
     st.tuples(st.integers(0, 500), st.integers(1, 500)).map(lambda t: Fold("span", t[0], t[0] + t[1])),
 )
 indices = st.none() | st.integers(0, 600)
@@ -35,6 +39,7 @@ links = st.builds(
     Link,
     prompt=st.text(max_size=150).filter(fits_in_link),
     model=st.text(max_size=60),
+    scenes=st.lists(st.sampled_from([write(s.scene) for s in GALLERY]), max_size=MOST_PICTURES).map(tuple),
     updates=some(UPDATE_RULES),
     floor=st.integers(1, 100).map(lambda k: k / 100),
     arithmetics=some(ARITHMETICS),
@@ -59,6 +64,13 @@ def test_a_link_survives_the_way_through_an_address(link: Link) -> None:
     assert from_query(dict(parse_qsl(address, keep_blank_values=True))) == (link, [])
 
 
+def test_scenes_are_plain_in_the_address_and_brought_into_one_form() -> None:
+    link, problems = from_query({"scene": "red-circle-4.blue-square-0.white,yellow-star-4.black"})
+    assert not problems
+    assert link.scenes == ("blue-square-0.red-circle-4.white", "yellow-star-4.black")
+    assert to_query(link) == {"scene": "blue-square-0.red-circle-4.white,yellow-star-4.black"}
+
+
 def test_defaults_leave_the_address_bare() -> None:
     assert to_query(Link()) == {}
     assert from_query({}) == (Link(), [])
@@ -79,9 +91,11 @@ def test_half_a_character_never_gets_into_an_address() -> None:
 
 names = st.sampled_from([
     "prompt", "model", "update", "tau", "arithmetic", "dtype", "first-layer", "fold", "tokens", "metric",
-    "variant", "step", "layer", "coordinate", "view", "else",
+    "scene", "variant", "step", "layer", "coordinate", "view", "else",
 ])  # fmt: skip
-values = st.text(max_size=40) | st.sampled_from(["direct", "1:5", "0.5", "12", "float32"])
+values = st.text(max_size=40) | st.sampled_from(
+    ["direct", "1:5", "0.5", "12", "float32", "image:2", "yellow-star-4.black"]
+)
 
 
 @given(st.dictionaries(names, values))
@@ -110,7 +124,13 @@ def test_any_query_gives_a_usable_link(query: dict[str, str]) -> None:
         ("tokens", "0"),
         ("tokens", "99999999999999999999999"),
         ("fold", "5:5"),
-        ("fold", "image"),
+        ("fold", "image:0"),
+        ("fold", "image:"),
+        ("fold", "picture"),
+        ("scene", "red-circle-4"),
+        ("scene", "red-circle-4.white,"),
+        ("scene", ",".join(["red-circle-4.white"] * (MOST_PICTURES + 1))),
+        ("scene", "<img src=x onerror=alert(1)>"),
         ("fold", "9:1"),
         ("metric", "__class__"),
         ("variant", "1.5"),

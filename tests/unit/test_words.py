@@ -11,6 +11,7 @@ from ctxviz.figures.text import readable, sci
 from ctxviz.figures.words import ALARM_LIMIT, ALARMS_PER_KIND, BLOW_UP, Alarm, alarms, verdict
 from ctxviz.records import Fold
 from ctxviz.run import Run
+from tests.browser import harness
 from tests.synthetic import synthetic_run
 
 ONE: dict[str, Any] = {"updates": ["direct"], "dtypes": ["float32"]}
@@ -103,7 +104,9 @@ def test_the_emphasis_is_a_part_of_the_headline() -> None:
     [
         ("all", "Without any context"),
         ("all-but-bos", "With everything but the start token folded into weights"),
-        ("image", "With the image folded into weights"),
+        ("image", "With the picture folded into weights"),
+        ("image:1", "With the picture folded into weights"),
+        ("text", "With everything but the picture folded into weights"),
         ("1:5", "With prompt tokens 1 to 4 folded into weights"),
         ("3:4", "With prompt token 3 folded into weights"),
     ],
@@ -111,6 +114,20 @@ def test_the_emphasis_is_a_part_of_the_headline() -> None:
 def test_what_was_folded_is_said(fold: str, words: str) -> None:
     said = verdict(synthetic_run(**SMALL, **ONE, steps=3, faults=False, fold=Fold.parse(fold)))
     assert said.headline == f"{words}, the patched model said the same 3 of 3 tokens."
+
+
+@pytest.mark.parametrize(
+    ("fold", "words"),
+    [
+        ("all", "Without any context"),
+        ("image", "With the pictures folded into weights"),
+        ("image:2", "With picture 2 folded into weights"),
+        ("text", "With everything but the pictures folded into weights"),
+        ("3:9", "With prompt tokens 3 to 8 folded into weights"),
+    ],
+)
+def test_of_several_pictures_it_is_said_which_were_folded(fold: str, words: str) -> None:
+    assert verdict(harness.pictured((2, 2), fold)).headline.startswith(f"{words}, ")
 
 
 def test_the_detail_says_who_differs_first_and_where_it_is_worst() -> None:

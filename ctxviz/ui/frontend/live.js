@@ -10,9 +10,8 @@ import { Pointer } from "./pointer.js";
 import { rasterise, saveButtons, standalone } from "./save.js";
 import { sourceFor } from "./source.js";
 import { headline, shareOf, statusOf } from "./status.js";
-import { promptChips, TokenStrip } from "./strip.js";
+import { promptChips, promptWords, TokenStrip } from "./strip.js";
 import { dress } from "./style.js";
-import { counted } from "./words.js";
 
 const FRAME_PAUSE = 90;
 const WORDS_PAUSE = 3000;
@@ -125,9 +124,9 @@ class Live {
     const { source, parts } = this;
     this.run = source.run;
     const { prompt, metrics, look } = source.run;
-    parts.prompt.replaceChildren(...promptChips(prompt));
-    parts.promptSummary.textContent = `Prompt: ${counted(prompt.length, "token")}, ${prompt.folded} of them folded into the weights (hatched)`;
-    parts.promptBox.open = prompt.length <= LONG_PROMPT;
+    parts.prompt.replaceChildren(...promptChips(prompt, this.pointer));
+    parts.promptSummary.textContent = promptWords(prompt);
+    parts.promptBox.open = prompt.items.length <= LONG_PROMPT;
     options(
       parts.metric,
       Object.entries(metrics).map(([key, { title, symbol }]) => [key, `${title}, ${symbol}`]),

@@ -117,6 +117,14 @@ export class Pointer {
     this.show(parts.view.contains(heat.frame) ? heat.frame : parts.view, x, y, title, rows, speak);
   }
 
+  // A tile of a picture, told beside its grid or else below it. To a screen reader the tile says it itself.
+  atTile(grid, tile, words) {
+    const { tip, view } = this.live.parts;
+    this.show(grid, grid.offsetWidth, tile.offsetTop, words, [], false);
+    if (grid.getBoundingClientRect().right + tip.offsetWidth + 16 > view.getBoundingClientRect().right)
+      this.show(grid, -16, grid.offsetHeight + 4, words, [], false);
+  }
+
   show(node, x, y, title, rows, speak) {
     const { tip, view, spoken } = this.live.parts;
     tip.replaceChildren(el("bdi", { class: "tip-title" }, title));

@@ -1,6 +1,7 @@
 // The text as chips: what the model with its context said, and under it what a patched model said instead.
 
 import { el } from "./look.js";
+import { pictureBox } from "./tiles.js";
 import { counted, sci } from "./words.js";
 
 // Shades of the line under a chip: the largest TVD of its variants, in steps. Thickness grows with the colour.
@@ -115,14 +116,26 @@ function sayChip(source, step) {
   return `token ${step} “${text}”: ${rest}`;
 }
 
-export function promptChips(prompt) {
-  const chips = prompt.tokens.map(([text, folded]) => {
+// The prompt's items in order; `pointer` shows what a tile of a picture says.
+export function promptChips({ items, images }, pointer) {
+  return items.map((item) => {
+    if (typeof item === "number") return pictureBox(images, item, pointer);
+    if (!Array.isArray(item)) {
+      return el("span", { class: "omitted" }, `… ${counted(item.omitted, "more token")} …`);
+    }
+    const [text, folded] = item;
     const about = folded ? ["piece folded", "folded into the weights"] : ["piece", "kept as input"];
     return el("bdi", { class: about[0], title: about[1] }, text);
   });
-  if (prompt.omitted) {
-    const gap = el("span", { class: "omitted" }, `… ${counted(prompt.omitted, "more token")} …`);
-    chips.splice(Math.floor(chips.length / 2), 0, gap);
-  }
-  return chips;
+}
+
+export function promptWords({ length, folded, images }) {
+  const pictured = images.reduce((sum, { tokens }) => sum + tokens, 0);
+  const pictures = images.length === 1 ? "one picture" : `in ${images.length} pictures`;
+  const seen = images.length ? [`${pictured} of them ${pictures}`] : [];
+  return [
+    `Prompt: ${counted(length, "token")}`,
+    ...seen,
+    `${folded} of them folded into the weights (hatched)`,
+  ].join(", ");
 }

@@ -1,0 +1,83 @@
+"""What in a picture do a token's patches carry? Squares of it are covered with grey, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from ctxviz.engine.application import Scratch
+from ctxviz.engine.seeing import Onlooker, Seen, distance, probability
+from ctxviz.errors import SettingsError
+from ctxviz.numerics.distances import Distribution
+from ctxviz.picture_findings import FINEST, Occlusion, Square, grids
+from ctxviz.pictures import Picture
+from ctxviz.records import Variant
+from ctxviz.run import Run
+
+if TYPE_CHECKING:
+    from ctxviz.models import LoadedModel
+
+GREY: Final = (127, 127, 127)
+
+
+def covered(picture: Picture, grid: int, row: int, column: int) -> Picture:
+    """``picture`` with one of grid x grid squares in mid grey; it has no bytes and no checksum of its own."""
+    image = picture.image.copy()
+    across = [round(k * image.width / grid) for k in (column, column + 1)]
+    down = [round(k * image.height / grid) for k in (row, row + 1)]
+    image.paste(GREY, (across[0], down[0], across[1], down[1]))
+    return Picture(image, "", picture.name, (*picture.notes, "partly covered"), b"")
+
+
+def occlude(
+    model: LoadedModel, run: Run, step: int, variant: Variant, *, picture: int = 0, grid: int | None = None
+) -> Iterator[Occlusion]:
+    """Cover a picture square by square and make the patches of token ``step`` anew each time.
+
+    The history stays the run's. Yields what was found so far: without squares at first, then after each one.
+
+    Args:
+        model: the one that made the run.
+        step: the token whose patches are made.
+        picture: which picture is covered, from 0.
+        grid: squares a side; the finest of :func:`~ctxviz.picture_findings.grids` unless given.
+
+    Raises:
+        SettingsError: the model is not the run's, its pictures are not at hand, there is no such token,
+            picture or grid, or the fold leaves the picture in the input.
+    """
+    onlooker = Onlooker(model, run, step, variant, picture, Scratch())
+    whole = run.pictures[picture]
+    grid = grids(run, picture)[-1] if grid is None else grid
+    if not 1 <= grid <= min(FINEST, *whole.image.size):
+        raise SettingsError(
+            f"{grid} squares a side cannot be drawn on this picture; choose 1 to "
+            f"{min(FINEST, *whole.image.size)}."
+        )
+    token, text = run.token(step)[3:5]
+    seen = onlooker.see()
+    before = _distributions(seen)
+    found = Occlusion(
+        picture, step, variant, grid, text, probability(before[1], token), probability(before[0], token)
+    )
+    yield found
+    for row, column in ((r, c) for r in range(grid) for c in range(grid)):
+        after = _distributions(onlooker.see(covered(whole, grid, row, column)))
+        says = onlooker.top(after[1]).texts
+        square = Square(
+            row,
+            column,
+            distance(before[1], after[1]),
+            probability(after[1], token),
+            says[0] if says else "",
+            distance(before[0], after[0]),
+            probability(after[0], token),
+        )
+        found = replace(found, squares=(*found.squares, square))
+        yield found
+
+
+def _distributions(seen: Seen) -> tuple[Distribution, Distribution]:
+    """With context, and patched."""
+    return Distribution(seen.context.logits), Distribution(seen.patched.logits)

@@ -1,0 +1,158 @@
+"""The answers to one question with a picture, without it, and with patches in its place, token by token."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import plotly.graph_objects as go
+
+from ctxviz.figures.card import FigureCard, Table, blank, join, note
+from ctxviz.figures.palette import LIGHT, Theme, label
+from ctxviz.figures.text import counted, plain, readable
+from ctxviz.picture_findings import WithoutPictures
+from ctxviz.run import Run
+
+MOST_ROWS: Final = 48
+"""Tokens drawn; the CSV holds all."""
+ROW_PIXELS: Final = 27
+LONGEST_ANSWER: Final = 600
+"""Characters of an answer's card."""
+OPEN, CLOSE = "⟦", "⟧"
+COLUMN_CHARACTERS: Final = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One model's answer: its tokens, and which of them are not the run's at the same place."""
+
+    title: str
+    texts: tuple[str, ...]
+    differs: tuple[bool, ...]
+
+    @property
+    def marked(self) -> str:
+        """The answer as text, tokens that differ between ⟦ and ⟧; cut where it is very long."""
+        parts: list[str] = []
+        for k, (text, differs) in enumerate(zip(self.texts, self.differs, strict=True)):
+            before = k > 0 and self.differs[k - 1]
+            if differs and not before and k:
+                # The space that begins a word stays outside.
+                parts.append(" " * (len(text) - len(text.lstrip(" "))))
+                text = text.lstrip(" ")
+            parts.append(
+                f"{OPEN if differs and not before else ''}{CLOSE if before and not differs else ''}{text}"
+            )
+        if self.differs and self.differs[-1]:
+            parts.append(CLOSE)
+        return readable("".join(parts).strip(), LONGEST_ANSWER)
+
+    @property
+    def agreement(self) -> str:
+        """``3 of 5 tokens as with the picture``."""
+        return f"{self.differs.count(False)} of {counted(len(self.differs), 'token')} as with the picture"
+
+
+def answers(run: Run, variant: int, found: WithoutPictures | None) -> tuple[Answer, ...]:
+    """With the picture, without it (once ``found``), and patched without it."""
+    n = len(run)
+    ids = [run.token(k)[3] for k in range(n)]
+    made = [Answer("With the picture", tuple(run.token(k)[4] for k in range(n)), (False,) * n)]
+    if found is not None:
+        differs = tuple(k >= n or ids[k] != i for k, i in enumerate(found.ids))
+        made.append(Answer("Without it", found.texts, differs))
+    tops = [run.top(k, variant) for k in range(n)]
+    name = label(run.variants[variant], run.variants)
+    made.append(
+        Answer(
+            f"Patched, without it ({name})",
+            tuple(top.texts[0] if top.texts else "" for top in tops),
+            tuple(not len(top.ids) or int(top.ids[0]) != i for top, i in zip(tops, ids, strict=True)),
+        )
+    )
+    return tuple(made)
+
+
+def before_after(
+    run: Run, variant: int, found: WithoutPictures | None = None, theme: Theme = LIGHT
+) -> FigureCard:
+    """The answers beside each other, one row per token; ✗ and a box mark what differs from the run."""
+    columns = answers(run, variant, found)
+    longest = max(len(answer.texts) for answer in columns)
+    rows = min(longest, MOST_ROWS)
+    figure = blank(theme, height=70 + ROW_PIXELS * max(rows, 3), x_title="", y_title="token")
+    title = "The answers, token by token"
+    if not longest:
+        return FigureCard(note(figure, theme, "no token yet"), title, "", "No token yet.", {})
+    for x, answer in enumerate(columns):
+        _add_column(figure, theme, x, answer, rows)
+    figure.update_xaxes(
+        tickvals=list(range(len(columns))),
+        ticktext=[answer.title.split(" (")[0].replace(", ", ",<br>") for answer in columns],
+        side="top", range=[-0.5, len(columns) - 0.5], fixedrange=True,
+        tickfont={"size": 13, "color": theme.ink},
+    )  # fmt: skip
+    figure.update_yaxes(
+        range=[rows - 0.4, -0.6], fixedrange=True, showgrid=False,
+        tickvals=list(range(0, rows, 1 if rows <= 16 else 5)),
+    )  # fmt: skip
+    return FigureCard(figure, title, _caption(columns, rows, longest), _alt(columns), _table(run, columns))
+
+
+def _add_column(figure: go.Figure, theme: Theme, x: int, answer: Answer, rows: int) -> None:
+    texts, differs = answer.texts[:rows], answer.differs[:rows]
+    shown = [
+        f"✗ <b>{plain(text, COLUMN_CHARACTERS)}</b>" if other else plain(text, COLUMN_CHARACTERS)
+        for text, other in zip(texts, differs, strict=True)
+    ]
+    figure.add_trace(
+        go.Scatter(
+            x=[x] * len(texts), y=list(range(len(texts))), mode="text", text=shown, name=answer.title,
+            textfont={"size": 14, "color": theme.ink}, showlegend=False,
+            customdata=[plain(text) for text in texts],
+            hovertemplate=f"token %{{y}}, {plain(answer.title, 60)}<br>“%{{customdata}}”<extra></extra>",
+        )
+    )  # fmt: skip
+    for y, other in enumerate(differs):
+        if other:
+            figure.add_shape(
+                type="rect", x0=x - 0.46, x1=x + 0.46, y0=y - 0.42, y1=y + 0.42, layer="below",
+                line={"color": theme.alarm, "width": 1.5}, fillcolor="rgba(0,0,0,0)",
+            )  # fmt: skip
+
+
+def _caption(columns: Sequence[Answer], rows: int, longest: int) -> str:
+    shorter = [a for a in columns if len(a.texts) < longest]
+    return join(
+        [
+            "✗ and a box mark a token that is not the one written with the picture at the same place.",
+            "The model without the picture follows its own words; the patched one follows the run's."
+            if len(columns) > 2
+            else "",
+            *(f"“{a.title}” ended after {counted(len(a.texts), 'token')}." for a in shorter),
+            f"The first {rows} of {longest} tokens are drawn; the CSV holds all." if rows < longest else "",
+        ]
+    )
+
+
+def _alt(columns: Sequence[Answer]) -> str:
+    return " ".join(
+        f"{answer.title}: “{answer.marked}”{'' if k == 0 else f', {answer.agreement}'}."
+        for k, answer in enumerate(columns)
+    )
+
+
+def _table(run: Run, columns: Sequence[Answer]) -> Table:
+    longest = max(len(answer.texts) for answer in columns)
+    table: Table = {"step": list(range(longest))}
+    for answer in columns:
+        gap = [None] * (longest - len(answer.texts))
+        table[answer.title] = [*answer.texts, *gap]
+        if answer is not columns[0]:
+            table[f"{answer.title}: same"] = [*(not differs for differs in answer.differs), *gap]
+    for k, variant in enumerate(run.variants):
+        tops = [run.top(step, k) for step in range(len(run))]
+        said = [top.texts[0] if top.texts else None for top in tops]
+        table[f"patched, {variant.label}"] = [*said, *[None] * (longest - len(said))]
+    return table

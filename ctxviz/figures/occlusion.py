@@ -1,0 +1,241 @@
+"""A picture covered square by square: what in it a token's patches carry."""
+
+from __future__ import annotations
+
+import base64
+import io
+from typing import Final
+
+import numpy as np
+import plotly.graph_objects as go
+from numpy.typing import NDArray
+
+from ctxviz.figures.card import FigureCard, Table, blank, column, join
+from ctxviz.figures.palette import CIVIDIS, LIGHT, Theme
+from ctxviz.figures.text import counted, plain, quoted, sci
+from ctxviz.picture_findings import Occlusion
+from ctxviz.pictures import Picture
+
+HEIGHT: Final = 430
+SHOWN_PIXELS: Final = 320
+"""Sides of the picture inside the figure."""
+WRITTEN: Final = 4
+"""Squares a side up to which each shows its number."""
+FAINT: Final = 1e-4
+"""A distance below which no square is called the strongest: rounding reaches as far."""
+ON_BRIGHT, ON_DARK = "#000000", "#ffffff"
+
+
+def occlusion(found: Occlusion, picture: Picture, theme: Theme = LIGHT) -> FigureCard:
+    """The picture, and beside it the distance that covering each of its squares makes; ★ the strongest."""
+    g, values = found.grid, field(found)
+    figure = blank(theme, height=HEIGHT, x_title="", y_title="")
+    _axes(figure, g)
+    figure.add_layout_image(
+        source=data_uri(picture), xref="x", yref="y", x=0, y=0, sizex=g, sizey=g, sizing="stretch",
+        xanchor="left", yanchor="top", layer="below",
+    )  # fmt: skip
+    # A subplot without a trace is not drawn, nor is its picture.
+    figure.add_trace(
+        go.Scatter(x=[0], y=[0], mode="markers", marker={"opacity": 0}, hoverinfo="skip", showlegend=False)
+    )
+    for k in range(1, g):
+        for ends in ({"x0": k, "x1": k, "y0": 0, "y1": g}, {"x0": 0, "x1": g, "y0": k, "y1": k}):
+            figure.add_shape(
+                type="line", xref="x", yref="y", line={"color": "rgba(127,127,127,0.7)", "width": 1}, **ends
+            )
+    figure.add_trace(_field(found, values, theme))
+    _write(figure, values, theme)
+    best = strongest(values)
+    if best is not None:
+        _mark(figure, best, values, theme)
+    title = f"What the patches of token {found.step} carry of picture {found.picture + 1}"
+    return FigureCard(figure, title, _caption(found, values, picture), _alt(found, values), _table(found))
+
+
+def field(found: Occlusion) -> NDArray[np.float64]:
+    """Distances [grid, grid], NaN where not measured."""
+    values = np.full((found.grid, found.grid), np.nan)
+    for square in found.squares:
+        values[square.row, square.column] = square.tvd
+    return values
+
+
+def strongest(values: NDArray[np.float64]) -> tuple[int, int] | None:
+    """Row and column of the largest distance; None where all are too small to tell."""
+    if not (np.nan_to_num(values) > FAINT).any():
+        return None
+    row, column = divmod(int(np.nanargmax(values)), len(values))
+    return row, column
+
+
+def data_uri(picture: Picture) -> str:
+    """The picture made square, as a model sees it, as a PNG inside an address."""
+    file = io.BytesIO()
+    picture.image.resize((SHOWN_PIXELS, SHOWN_PIXELS)).save(file, "PNG")
+    return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()
+
+
+def _axes(figure: go.Figure, g: int) -> None:
+    across = {"range": [0, g], "showgrid": False, "visible": False, "constrain": "domain", "fixedrange": True}
+    down = across | {"range": [g, 0]}
+    figure.update_layout(
+        xaxis=across | {"domain": [0, 0.485]},
+        yaxis=down | {"scaleanchor": "x", "domain": [0, 0.93]},
+        xaxis2=across | {"domain": [0.515, 1], "anchor": "y2"},
+        yaxis2=down | {"scaleanchor": "x2", "domain": [0, 0.93], "anchor": "x2"},
+    )
+    for axis, words in (("x", "the picture"), ("x2", "covered here")):
+        figure.add_annotation(
+            text=words, xref=axis, x=g / 2, yref="y" + axis[1:], y=0, yshift=14, showarrow=False,
+            font={"size": 14},
+        )  # fmt: skip
+
+
+def _field(found: Occlusion, values: NDArray[np.float64], theme: Theme) -> go.Heatmap:
+    g = found.grid
+    centres = np.arange(g) + 0.5
+    by_place = {(s.row, s.column): s for s in found.squares}
+    hover = [
+        [
+            "not measured"
+            if (s := by_place.get((r, c))) is None
+            else f"TVD {sci(s.tvd)}<br>probability of “{plain(found.token)}” {sci(s.probability)}"
+            f"<br>most probable “{plain(s.says)}”"
+            for c in range(g)
+        ]
+        for r in range(g)
+    ]
+    return go.Heatmap(
+        x=centres, y=centres, z=np.where(np.isfinite(values), values, np.nan), xaxis="x2", yaxis="y2",
+        zmin=0, zmax=max(FAINT, float(np.nanmax(values, initial=0.0))),
+        colorscale=list(CIVIDIS), xgap=1, ygap=1, customdata=hover,
+        hovertemplate="%{customdata}<extra></extra>",
+        colorbar={
+            "title": {"text": "TVD", "side": "bottom", "font": {"size": 14, "color": theme.soft}},
+            "tickfont": {"size": 13, "color": theme.soft},
+            "orientation": "h", "thickness": 12, "outlinewidth": 0, "len": 0.485, "x": 1, "xanchor": "right",
+            "y": 0, "yanchor": "top", "ypad": 6,
+            "nticks": 5, "exponentformat": "power",
+        },
+    )  # fmt: skip
+
+
+def _write(figure: go.Figure, values: NDArray[np.float64], theme: Theme) -> None:
+    """Numbers on the squares where there is room; a dash on those without a value."""
+    g, largest = len(values), float(np.nanmax(values, initial=0.0))
+    rows, columns = np.nonzero(~np.isfinite(values) if g > WRITTEN else np.ones_like(values, bool))
+    if not len(rows):
+        return
+    shown = values[rows, columns]
+    colours = [
+        theme.ink if not np.isfinite(v) else ON_BRIGHT if v > max(FAINT, largest) / 2 else ON_DARK
+        for v in shown
+    ]
+    figure.add_trace(
+        go.Scatter(
+            x=columns + 0.5, y=rows + 0.5, xaxis="x2", yaxis="y2", mode="text", meta="numbers",
+            text=[short(v) for v in shown],
+            textfont={"size": 13, "color": colours}, hoverinfo="skip", showlegend=False,
+        )
+    )  # fmt: skip
+
+
+def short(value: float) -> str:
+    """A distance in four characters, the exact one is in the hover text and the CSV."""
+    if not np.isfinite(value):
+        return "–"
+    return "<.01" if 0 < value < 0.005 else f"{value:.2f}"
+
+
+def _mark(figure: go.Figure, at: tuple[int, int], values: NDArray[np.float64], theme: Theme) -> None:
+    """A double outline on both sides and a star, which no colour is needed to see."""
+    row, column = at
+    for axis in ("", "2"):
+        for colour, width in ((theme.background, 5), (theme.ink, 2.5)):
+            figure.add_shape(
+                type="rect", xref=f"x{axis}", yref=f"y{axis}", x0=column, x1=column + 1, y0=row, y1=row + 1,
+                line={"color": colour, "width": width}, fillcolor="rgba(0,0,0,0)",
+            )  # fmt: skip
+    small = len(values) > WRITTEN
+    figure.add_trace(
+        go.Scatter(
+            x=[column + 0.5], y=[row + (0.5 if small else 0.24)], xaxis="x2", yaxis="y2", mode="markers",
+            marker={"symbol": "star", "size": 14, "color": ON_BRIGHT}, meta="strongest",
+            hoverinfo="skip", showlegend=False,
+        )
+    )  # fmt: skip
+
+
+def _caption(found: Occlusion, values: NDArray[np.float64], picture: Picture) -> str:
+    g = found.grid
+    best = strongest(values)
+    lost = sum(not np.isfinite(s.tvd) for s in found.squares)
+    waiting = g * g - len(found.squares)
+    wide, high = picture.image.size
+    return join(
+        [
+            "Each square in turn was covered with mid grey (127) and the patches were made anew, after the"
+            " same history; the colour is the total-variation distance (TVD, 0 to 1) between what these say"
+            " and what the patches of the whole picture say.",
+            _strongest_words(found, best),
+            _control(found),
+            "The picture is drawn square, as the model sees it." if wide != high else "",
+            f"– {counted(lost, 'square')} gave no distribution." if lost else "",
+            f"– {counted(waiting, 'square')} not covered yet." if waiting else "",
+        ]
+    )
+
+
+def _strongest_words(found: Occlusion, best: tuple[int, int] | None) -> str:
+    if best is None:
+        if not found.squares:
+            return ""
+        return f"No square covered so far moves anything by more than {sci(FAINT)}."
+    square = next(s for s in found.squares if (s.row, s.column) == best)
+    says = "" if square.says == found.token else f" and they say {quoted(square.says)}"
+    return (
+        f"★ the strongest: row {square.row + 1}, column {square.column + 1}, TVD {sci(square.tvd)}; without"
+        f" it the probability of {quoted(found.token)} goes from {sci(found.probability)} to"
+        f" {sci(square.probability)}{says}."
+    )
+
+
+def _control(found: Occlusion) -> str:
+    gaps = [abs(s.tvd - s.context_tvd) for s in found.squares if np.isfinite(s.tvd - s.context_tvd)]
+    if not gaps:
+        return ""
+    return (
+        "Control: the model that has the picture in its context gives the same distances to within"
+        f" {sci(max(gaps))}."
+    )
+
+
+def _alt(found: Occlusion, values: NDArray[np.float64]) -> str:
+    rows = "; ".join(
+        f"row {r + 1}: " + ", ".join("none" if not np.isfinite(v) else sci(v) for v in row)
+        for r, row in enumerate(values)
+    )
+    size = f"{found.grid} by {found.grid} squares"
+    return f"{size}, TVD after covering each, {rows}. {_strongest_words(found, strongest(values))}"
+
+
+def _table(found: Occlusion) -> Table:
+    squares = found.squares
+    n = len(squares)
+
+    def numbers(name: str) -> list[float | None]:
+        return column(np.array([getattr(s, name) for s in squares], dtype=float))
+
+    return {
+        "row": [s.row + 1 for s in squares],
+        "column": [s.column + 1 for s in squares],
+        "tvd": numbers("tvd"),
+        "tvd_with_context": numbers("context_tvd"),
+        "token": [found.token] * n,
+        "probability_whole": column(np.full(n, found.probability)),
+        "probability": numbers("probability"),
+        "probability_whole_with_context": column(np.full(n, found.context_probability)),
+        "probability_with_context": numbers("context_probability"),
+        "most_probable": [s.says for s in squares],
+    }

@@ -1,0 +1,95 @@
+"""What is folded into weights: the start and the end of the prompt, a picture, or a span of its tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import streamlit as st
+
+from ctxviz.figures.text import readable
+from ctxviz.records import Fold
+from ctxviz.ui import messages
+
+SPAN: Final = "span"
+
+
+def seed(fold: Fold) -> None:
+    """Put a fold into the widgets; call before they are drawn."""
+    state = st.session_state
+    state.fold = SPAN if fold.kind == SPAN else str(fold)
+    span = fold if fold.kind == SPAN else Fold("span", 1, 2)
+    state.fold_start, state.fold_last = span.start, span.end - 1
+
+
+def chosen() -> Fold:
+    """What the widgets say."""
+    state = st.session_state
+    if state.fold != SPAN:
+        return Fold.parse(state.fold)
+    start, last = sorted((int(state.fold_start), int(state.fold_last)))
+    return Fold("span", start, last + 1)
+
+
+def options(pictures: int) -> dict[str, str]:
+    """The folds that can be chosen for a prompt of so many pictures, and their words."""
+    words = {"all": "all but the current token", "all-but-bos": "all but start and current"}
+    if pictures:
+        them = "picture" if pictures == 1 else "pictures"
+        words |= {"image": f"only the {them}", "text": f"all but the {them}"}
+    if pictures > 1:
+        words |= {f"image:{k}": f"picture {k}" for k in range(1, pictures + 1)}
+    return words | {SPAN: "a span of the prompt"}
+
+
+def draw(tokens: tuple[str, ...] | None, pictures: int, ask: Callable[[], None]) -> str | None:
+    """The control. ``tokens`` are the prompt's own, if known; ``ask`` asks for them.
+
+    Returns a sentence where a picture to fold is gone, or the span had to be made smaller.
+    """
+    state = st.session_state
+    known = options(pictures)
+    gone = None if state.fold in known else _without(state.fold, pictures)
+    if gone:
+        state.fold = "all"
+    st.selectbox(
+        "Fold into weights",
+        list(known),
+        format_func=known.__getitem__,
+        key="fold",
+        persist_state="session",
+    )
+    return _draw_span(tokens, ask) if state.fold == SPAN else gone
+
+
+def _without(fold: str, pictures: int) -> str:
+    number = fold.partition(":")[2]
+    what = f"picture {number}" if number else "the picture"
+    have = "no picture" if not pictures else "1 picture" if pictures == 1 else f"{pictures} pictures"
+    return f"The fold was about {what}, and the prompt has {have}; now all but the current token is folded."
+
+
+def _draw_span(tokens: tuple[str, ...] | None, ask: Callable[[], None]) -> str | None:
+    state = st.session_state
+    if tokens is None:
+        messages.hint(f"Tokens {state.fold_start} to {state.fold_last}; show the tokens to pick.", "span")
+        st.button("Show the prompt's tokens", key="show_tokens", on_click=ask)
+        return None
+    # The query token, the last one, is always kept.
+    positions = list(range(max(1, len(tokens) - 1)))
+    asked, last = (state.fold_start, state.fold_last), positions[-1]
+    state.fold_start, state.fold_last = (min(p, last) for p in asked)
+    for label, key in (("From token", "fold_start"), ("Up to token", "fold_last")):
+        st.selectbox(
+            label,
+            positions,
+            format_func=lambda p: f"{p}  {readable(tokens[p])}",
+            key=key,
+            persist_state="session",
+        )
+    if max(asked) <= last:
+        return None
+    return (
+        f"The span {asked[0]} to {asked[1]} reaches past the prompt's last token that can be folded, {last}; "
+        f"it is now {state.fold_start} to {state.fold_last}."
+    )

@@ -1,0 +1,43 @@
+// Pictures pasted anywhere in the page, handed to the script as base64.
+
+const mounted = new WeakMap();
+
+export default function mount({ parentElement: root, data, setTriggerValue }) {
+  const paste = mounted.get(root) ?? begin(root);
+  paste.calls += 1;
+  paste.limit = data.limit;
+  paste.send = (files) => setTriggerValue("pasted", files);
+  const call = paste.calls;
+  return () => {
+    if (paste.calls !== call) return;
+    document.removeEventListener("paste", paste.listen);
+    mounted.delete(root);
+  };
+}
+
+function begin(root) {
+  const paste = { calls: 0, listen: (event) => take(event, paste) };
+  mounted.set(root, paste);
+  document.addEventListener("paste", paste.listen);
+  return paste;
+}
+
+async function take(event, paste) {
+  const files = [...(event.clipboardData?.files ?? [])];
+  // Office programs put a picture of a text beside the text; in a field the text is meant.
+  const typing = event.target.closest?.("input, textarea") && event.clipboardData.types.includes("text/plain");
+  if (!files.length || typing) return;
+  event.preventDefault();
+  paste.send(await Promise.all(files.map((file) => pack(file, paste.limit))));
+}
+
+async function pack(file, limit) {
+  if (file.size > limit) return { name: file.name, size: file.size };
+  const address = await new Promise((resolve, reject) => {
+    const reader = new FileReader();
+    reader.onload = () => resolve(reader.result);
+    reader.onerror = () => reject(reader.error);
+    reader.readAsDataURL(file);
+  });
+  return { name: file.name, data: address.slice(address.indexOf(",") + 1) };
+}

@@ -1,0 +1,120 @@
+"""What a reader can ask about a run's pictures, done by the worker unit by unit, and what it found so far."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from ctxviz.errors import PromptError
+from ctxviz.picture_findings import Occlusion, Swap, WithoutPictures
+from ctxviz.pictures import Picture
+from ctxviz.run import Run
+from ctxviz.ui.turns import Job
+from ctxviz.ui.views import View, views
+from ctxviz.ui.worker import worker
+
+if TYPE_CHECKING:
+    from ctxviz.models import LoadedModel
+    from ctxviz.ui.session import Session
+
+Finding = WithoutPictures | Occlusion | Swap
+_UNITS = {"without": "token", "occlusion": "square", "swap": "picture"}
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked; two that are equal have one answer. Pictures and tokens are counted from 0."""
+
+    kind: Literal["without", "occlusion", "swap"]
+    picture: int = 0
+    step: int = 0
+    variant: int = 0
+    grid: int = 0
+    """Squares a side; for an occlusion."""
+    other: str = ""
+    """The sha256 of picture B; for a swap."""
+
+    def units(self, run: Run) -> int:
+        """How many times the worker is asked for a piece of the answer."""
+        return {"without": len(run), "occlusion": self.grid**2, "swap": 2}[self.kind]
+
+
+class PictureRequest:
+    """A question about a run's pictures; ``found`` is what is known so far, the answer once it is done."""
+
+    def __init__(
+        self, view: View, reference: str, run: Run, question: Question, other: Picture | None = None
+    ) -> None:
+        self.view = view
+        self.reference = reference
+        self.run = run
+        self.question = question
+        self.other = other
+        self.found: Finding | None = None
+
+    def job(self) -> Job:
+        kind, variant = self.question.kind, self.run.variants[self.question.variant]
+        dtype = self.run.dtypes[0] if kind == "without" else variant.dtype
+        return Job(self.view, self.reference, (dtype,), lambda model: _Working(self, model))
+
+    def begin(self, model: LoadedModel) -> Iterator[float | Finding]:
+        """The engine's iterator that answers it."""
+        from ctxviz import engine
+
+        asked, run = self.question, self.run
+        if asked.kind == "without":
+            return engine.without_pictures(model, run)
+        variant = run.variants[asked.variant]
+        if asked.kind == "occlusion":
+            return engine.occlude(model, run, asked.step, variant, picture=asked.picture, grid=asked.grid)
+        assert self.other is not None
+        return engine.swap(model, run, self.other, asked.step, variant, picture=asked.picture)
+
+
+class _Working:
+    """One piece of an answer a turn."""
+
+    complete = True
+
+    def __init__(self, request: PictureRequest, model: LoadedModel) -> None:
+        self._request = request
+        self._steps = request.begin(model)
+        self._done = -1 if request.question.kind == "occlusion" else 0
+
+    def __next__(self) -> bool:
+        made = next(self._steps)
+        request = self._request
+        if isinstance(made, WithoutPictures | Occlusion | Swap):
+            request.found = made
+        self._done += 1
+        total = request.question.units(request.run)
+        if self._done < total:
+            stage = f"{_UNITS[request.question.kind]} {self._done + 1} of {total}"
+            request.view.tell("running", stage=stage, progress=self._done / total)
+        return False
+
+    def settle(self) -> None:
+        """Nothing waits."""
+
+
+def forget_others(session: Session) -> None:
+    """Answers are kept while their run is on screen; what is still asked about another run is stopped."""
+    for question, request in list(session.looks.items()):
+        if request.run is not session.view.run:
+            worker().stop(request.view.id)
+            del session.looks[question]
+
+
+def ask(session: Session, reference: str, question: Question, other: Picture | None = None) -> None:
+    """Have the worker answer a question about the run on screen.
+
+    Raises:
+        CtxvizError: there is no finished run, or the worker is busy.
+    """
+    run = session.view.run
+    if run is None or not len(run) or worker().has(session.view.id):
+        raise PromptError("There is no finished run to ask about; make one, or wait until it has ended.")
+    request = PictureRequest(views().create(), reference, run, question, other)
+    worker().submit(request.job())
+    session.looks[question] = request

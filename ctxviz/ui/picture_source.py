@@ -1,0 +1,133 @@
+"""The pictures of a tab: who can read them, where they come from, and how a choice is made and undone."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Final, Protocol
+
+from ctxviz.errors import PictureError
+from ctxviz.models.catalogue import CATALOGUE
+from ctxviz.pictures import MAX_BYTES, Picture, from_image, read_bytes
+from ctxviz.shapes.drawing import draw
+from ctxviz.shapes.scenes import Scene
+from ctxviz.shapes.writing import read, write
+
+MOST_PICTURES: Final = 8
+"""Of one prompt in the page; each may hold a large photograph in memory."""
+UNDONE: Final = 3
+"""Choices that can be undone."""
+DRAWN_ONLY: Final = ("tiny-shapes", "gemma-3-270m-pictures")
+"""Models that were taught to see with drawn shapes and nothing else."""
+
+
+class Holder(Protocol):
+    """Whoever holds a tab's pictures: the session."""
+
+    pictures: list[Picture]
+    former: list[list[Picture]]
+    notices: list[str]
+
+
+def reads_pictures(reference: str) -> bool:
+    """Whether a model may read pictures: a folder or Hub id may, and the engine knows better."""
+    entry = CATALOGUE.get(reference)
+    if entry is None:
+        entry = next((e for e in CATALOGUE.values() if e.hub_id and e.hub_id == reference), None)
+    if entry is not None:
+        return bool(getattr(entry, "reads_pictures", False))
+    return bool(reference) and not reference.lower().endswith(".gguf")
+
+
+@lru_cache(maxsize=128)
+def scene_picture(scene: Scene) -> Picture:
+    """A scene as a picture whose name is the scene's text."""
+    return from_image(draw(scene), write(scene))
+
+
+def scene_of(picture: Picture) -> Scene | None:
+    """The scene that a picture was drawn from; None for any other picture, whatever its name says."""
+    try:
+        scene = read(picture.name)
+    except ValueError:
+        return None
+    return scene if scene_picture(scene).sha256 == picture.sha256 else None
+
+
+def scenes_of(pictures: Iterable[Picture]) -> tuple[str, ...]:
+    """The texts of those pictures that are drawn scenes: what a link can carry."""
+    return tuple(write(scene) for scene in map(scene_of, pictures) if scene is not None)
+
+
+def drawn(texts: Sequence[str]) -> list[Picture]:
+    """The pictures of scenes' texts, each as :func:`ctxviz.shapes.writing.write` wrote it."""
+    return [scene_picture(read(text)) for text in texts]
+
+
+def words_of(picture: Picture) -> str:
+    """What a picture is called in the page: a scene's caption, or the file's name."""
+    scene = scene_of(picture)
+    return picture.name or "without a name" if scene is None else scene.caption()
+
+
+def show(holder: Holder, pictures: Sequence[Picture]) -> None:
+    """Put these in the place of the tab's pictures; the former ones can be had back."""
+    holder.former.append(list(holder.pictures))
+    del holder.former[:-UNDONE]
+    holder.pictures[:] = pictures
+
+
+def choose(holder: Holder, pictures: Sequence[Picture], *, beside: bool) -> None:
+    """Take pictures in: instead of those there, or ``beside`` them. Too many are left out, and told."""
+    together = [*(holder.pictures if beside else ()), *pictures]
+    left_out = len(together) - MOST_PICTURES
+    if left_out > 0:
+        last = "the last one was" if left_out == 1 else f"the last {left_out} were"
+        holder.notices.append(
+            f"A prompt takes at most {MOST_PICTURES} pictures here; {last} left out. Remove one to make room."
+        )
+    if pictures:
+        show(holder, together[:MOST_PICTURES])
+
+
+def take_files(holder: Holder, files: Iterable[tuple[bytes, str]], *, beside: bool) -> None:
+    """Read files of (bytes, name) and choose those that are pictures; each other one becomes a sentence."""
+    good = []
+    for data, name in files:
+        try:
+            good.append(read_bytes(data, name))
+        except PictureError as error:
+            holder.notices.append(str(error))
+    choose(holder, good, beside=beside)
+
+
+def undo(holder: Holder) -> None:
+    """Go back to the pictures before the last choice."""
+    if holder.former:
+        holder.pictures[:] = holder.former.pop()
+
+
+def pasted_files(value: Any) -> tuple[list[tuple[bytes, str]], list[str]]:
+    """Files of (bytes, name) that a browser says were pasted, and a sentence for each that cannot be taken.
+
+    A browser sends a list of ``{"name", "data"}`` with base64 data, or ``{"name", "size"}`` of one too large.
+    """
+    files: list[tuple[bytes, str]] = []
+    problems: list[str] = []
+    for item in value[:MOST_PICTURES] if isinstance(value, list) else ():
+        if not isinstance(item, Mapping):
+            continue
+        name, data, size = (item.get(key) for key in ("name", "data", "size"))
+        if isinstance(data, str):
+            try:
+                files.append((base64.b64decode(data, validate=True), name if isinstance(name, str) else ""))
+            except binascii.Error:
+                problems.append("The pasted picture did not arrive whole; paste it again.")
+        elif isinstance(size, int):
+            problems.append(
+                f"The pasted picture is {size:,} bytes large, and at most {MAX_BYTES:,} are read; "
+                "make it smaller."
+            )
+    return files, problems

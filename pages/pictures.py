@@ -1,0 +1,5 @@
+"""The Pictures page."""
+
+from ctxviz.ui.pictures_page import draw
+
+draw()

@@ -1,0 +1,205 @@
+"""The figures about pictures: their data, marks, words and tables."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from ctxviz.figures.before_after import MOST_ROWS, answers, before_after
+from ctxviz.figures.occlusion import FAINT, field, occlusion, short, strongest
+from ctxviz.figures.palette import DARK, LIGHT
+from ctxviz.figures.swap import crosswise, swap_distances, verdict
+from ctxviz.picture_findings import PARTS, Occlusion, Square, Swap, Voice, WithoutPictures
+from ctxviz.pictures import from_image
+from ctxviz.records import TopTokens, Variant
+from tests.synthetic import synthetic_run
+
+VARIANT = Variant("floored", "written", "float32", 0, 0.6)
+PICTURE = from_image(Image.new("RGB", (64, 64), (10, 200, 10)), "green.png")
+MARKUP = "<b>$x$ &"
+
+
+def occluded(tvds: list[float], grid: int = 2, token: str = " red") -> Occlusion:
+    squares = tuple(
+        Square(k // grid, k % grid, tvd, 0.5, " blue", tvd + 1e-7, 0.5) for k, tvd in enumerate(tvds)
+    )
+    return Occlusion(0, 3, VARIANT, grid, token, 0.98, 0.98, squares)
+
+
+def traces(figure, meta: str) -> list:  # noqa: ANN001
+    return [trace for trace in figure.data if trace.meta == meta]
+
+
+class TestOcclusion:
+    def test_the_field_has_every_square_in_its_place(self) -> None:
+        card = occlusion(occluded([0.1, 0.2, 0.9, 0.0]), PICTURE)
+        (heat,) = [t for t in card.figure.data if t.type == "heatmap"]
+        assert np.array(heat.z).tolist() == [[0.1, 0.2], [0.9, 0.0]]
+        assert (heat.zmin, heat.zmax) == (0, 0.9)
+        assert heat.colorbar.title.text == "TVD"
+        # Row 1 is above row 2, as in the picture.
+        assert list(card.figure.layout.yaxis2.range) == [2, 0]
+        assert card.table["tvd"] == [0.1, 0.2, 0.9, 0.0]
+        assert (card.table["row"], card.table["column"]) == ([1, 1, 2, 2], [1, 2, 1, 2])
+
+    def test_the_strongest_square_is_starred_and_told(self) -> None:
+        card = occlusion(occluded([0.1, 0.2, 0.9, 0.0]), PICTURE)
+        (star,) = traces(card.figure, "strongest")
+        assert (0 < star.x[0] < 1, 1 < star.y[0] < 2) == (True, True)
+        outlines = [s for s in card.figure.layout.shapes if s.type == "rect"]
+        assert {(s.xref, s.x0, s.y0) for s in outlines} == {("x", 0, 1), ("x2", 0, 1)}
+        assert "row 2, column 1, TVD 0.9" in card.caption
+        assert "from 0.98 to 0.5 and they say “·blue”" in card.caption
+        assert "to within 1·10⁻⁷" in card.caption
+
+    def test_rounding_is_not_called_strong(self) -> None:
+        card = occlusion(occluded([FAINT / 2] * 4), PICTURE)
+        assert traces(card.figure, "strongest") == []
+        assert "No square" in card.caption
+        assert strongest(np.array([[np.nan, 0.0]])) is None
+
+    def test_squares_to_come_and_squares_without_a_value_are_counted(self) -> None:
+        card = occlusion(occluded([0.5, np.nan]), PICTURE)
+        assert "1 square gave no distribution" in card.caption
+        assert "2 squares not covered yet" in card.caption
+        assert card.table["tvd"] == [0.5, None]
+        assert np.isnan(field(occluded([0.5]))).sum() == 3
+        (numbers,) = traces(card.figure, "numbers")
+        assert list(numbers.text) == ["0.50", "–", "–", "–"]
+        assert "nan" not in card.figure.to_json().lower().replace("nanum", "")
+
+    def test_fine_grids_have_no_numbers_on_their_squares(self) -> None:
+        assert traces(occlusion(occluded([0.5] * 64, 8), PICTURE).figure, "numbers") == []
+
+    def test_the_picture_is_inside_the_figure(self) -> None:
+        (image,) = occlusion(occluded([0.5] * 4), PICTURE).figure.layout.images
+        assert image.source.startswith("data:image/png;base64,")
+        assert (image.sizex, image.sizey, image.xref) == (2, 2, "x")
+
+    def test_a_picture_that_is_not_square_is_said_to_be_drawn_so(self) -> None:
+        wide = from_image(Image.new("RGB", (64, 32)), "wide.png")
+        assert "drawn square" in occlusion(occluded([0.5] * 4), wide).caption
+        assert "drawn square" not in occlusion(occluded([0.5] * 4), PICTURE).caption
+
+    def test_a_token_is_drawn_as_it_is(self) -> None:
+        figure = occlusion(occluded([0.5] * 4, token=MARKUP), PICTURE).figure
+        assert "&lt;b&gt;&#36;x&#36; &amp;" in str(figure.data[1].customdata)
+
+    @pytest.mark.parametrize(
+        ("value", "words"), [(0.0, "0.00"), (0.004, "<.01"), (0.934, "0.93"), (np.nan, "–")]
+    )
+    def test_numbers_are_short(self, value: float, words: str) -> None:
+        assert short(value) == words
+
+
+def top(*pairs: tuple[int, str, float]) -> TopTokens:
+    ids, texts, probabilities = zip(*pairs, strict=True)
+    return TopTokens(np.array(ids, np.int32), np.array(probabilities, np.float32), texts)
+
+
+RED, BLUE = (1, " red", 0.9), (2, " blue", 0.8)
+
+
+def swapped(one: TopTokens, other: TopTokens, **distances: list[float]) -> Swap:
+    zeros = {part: np.array(distances.get(part, [0.5, 0.25]), np.float32) for part in PARTS}
+    voices = (Voice(top(RED), one, 1e-7, 0.8), Voice(top(BLUE), other, 2e-7, 0.7))
+    return Swap(0, 2, VARIANT, ("a", "b"), zeros, voices, 0.75)
+
+
+class TestSwap:
+    def test_lines_hold_each_parts_distances(self) -> None:
+        card = swap_distances(swapped(top(RED), top(BLUE), gate=[0.1, 1.5]))
+        lines = {t.name: t for t in card.figure.data}
+        assert list(lines["ΔW_gate"].y) == pytest.approx([0.1, 1.5])
+        assert (
+            len({t.marker.symbol for t in lines.values()}) == len({t.line.dash for t in lines.values()}) == 4
+        )
+        assert card.figure.layout.yaxis.type == "log"
+        assert card.table["gate"] == pytest.approx([0.1, 1.5])
+        assert card.table["layer"] == [0, 1]
+
+    def test_zeros_and_gaps_are_counted_and_zeros_drawn(self) -> None:
+        card = swap_distances(swapped(top(RED), top(BLUE), up=[0.0, 0.5], down=[np.nan, np.nan]))
+        assert "1 value is exactly 0." in card.caption
+        assert "2 values are missing" in card.caption
+        assert "ΔW_down" not in [t.name for t in card.figure.data]
+        assert card.table["down"] == [None, None]
+
+    def test_bars_stand_beside_each_other_and_are_named(self) -> None:
+        card = crosswise(swapped(top(RED), top(BLUE)))
+        bars = {t.name: t for t in card.figure.data}
+        assert list(bars["model with picture A"].x) == pytest.approx([0.9, None])
+        assert list(bars["patches of B, no picture"].x) == [None, pytest.approx(0.8)]
+        assert list(bars["patches of A, no picture"].text) == ["ΔA  0.9", "ΔA  not in its list"]
+        fills = {name: bar.marker.color == "rgba(0,0,0,0)" for name, bar in bars.items()}
+        assert [fills[name] for name in bars] == [False, True, False, True]
+        assert "to the model with A 1·10⁻⁷, with B 0.8" in card.caption
+        assert card.table["tvd patches B, model A"] == pytest.approx([0.7, 0.7])
+
+    @pytest.mark.parametrize(
+        ("one", "other", "words"),
+        [
+            (RED, BLUE, "A's patches say “·red” and B's say “·blue”: each as the model does"),
+            (BLUE, BLUE, "Both pictures' patches say “·blue”: only B's as the model does"),
+            (BLUE, RED, "A's patches say “·blue” and B's say “·red”: neither as the model does"),
+        ],
+    )
+    def test_the_verdict_names_what_is_said(self, one: tuple, other: tuple, words: str) -> None:
+        assert verdict(swapped(top(one), top(other))).startswith(words)
+
+
+class TestBeforeAfter:
+    run = synthetic_run(6, 8, 8)
+
+    def without(self, ids: list[int], texts: list[str]) -> WithoutPictures:
+        return WithoutPictures("float32", (0,), tuple(ids), tuple(texts), False)
+
+    def test_tokens_that_differ_are_enclosed_and_those_that_do_not_are_not(self) -> None:
+        ids = [self.run.token(k)[3] for k in range(3)]
+        found = self.without([ids[0], -1, -2, ids[0]], [" a", " b", " c", " d"])
+        _, without, _ = answers(self.run, 0, found)
+        assert without.differs[:3] == (False, True, True)
+        assert without.marked.startswith("a ⟦b c")
+        assert replace(without, differs=(False, True, False, True)).marked == "a ⟦b⟧ c ⟦d⟧"
+
+    def test_what_was_not_asked_has_no_column(self) -> None:
+        card = before_after(self.run, 0)
+        assert [t.name for t in card.figure.data] == [a.title for a in answers(self.run, 0, None)]
+        assert len(card.figure.data) == 2
+
+    def test_boxes_and_crosses_mark_what_differs(self) -> None:
+        found = self.without([-1, self.run.token(1)[3]], [MARKUP, "same"])
+        card = before_after(self.run, 0, found)
+        column = card.figure.data[1]
+        assert column.text[0] == "✗ <b>&lt;b&gt;&#36;x&#36; &amp;</b>"
+        assert column.text[1] == "same"
+        boxes = [s for s in card.figure.layout.shapes if s.x0 < 1 < s.x1]
+        assert len(boxes) == 1
+        assert "ended after 2 tokens" in card.caption
+        assert card.table["Without it"][:3] == [MARKUP, "same", None]
+        assert card.table["Without it: same"][:3] == [False, True, None]
+
+    def test_a_long_answer_is_drawn_in_part_and_said_so(self) -> None:
+        run = synthetic_run(2, 8, MOST_ROWS + 5, vectors=False)
+        card = before_after(run, 0)
+        assert f"first {MOST_ROWS} of {MOST_ROWS + 5} tokens" in card.caption
+        assert len(card.figure.data[0].y) == MOST_ROWS
+        assert len(card.table["step"]) == MOST_ROWS + 5
+
+    def test_an_empty_run_says_so(self) -> None:
+        card = before_after(synthetic_run(2, 8, 0), 0)
+        assert card.figure.layout.annotations[0].text == "no token yet"
+
+
+@pytest.mark.parametrize("theme", [LIGHT, DARK])
+def test_both_themes_are_drawn_on_their_paper(theme) -> None:  # noqa: ANN001
+    for card in (
+        occlusion(occluded([0.5] * 4), PICTURE, theme),
+        swap_distances(swapped(top(RED), top(BLUE)), theme),
+        crosswise(swapped(top(RED), top(BLUE)), theme),
+        before_after(TestBeforeAfter.run, 0, None, theme),
+    ):
+        assert card.figure.layout.paper_bgcolor == theme.background

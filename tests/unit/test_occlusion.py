@@ -1,0 +1,65 @@
+"""Which squares a picture is cut into, which pictures a fold removes, and what covering leaves alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from ctxviz.engine import covered
+from ctxviz.picture_findings import folded_pictures, grids
+from ctxviz.pictures import from_image
+from ctxviz.records import Context, Fold, ImageSpan, RunSettings
+from ctxviz.run import Run
+from tests.synthetic import synthetic_identity
+
+
+def run_with(side: int, size: tuple[int, int]) -> Run:
+    picture = from_image(Image.new("RGB", size, (200, 10, 10)), "red.png")
+    tokens = side * side + 2
+    context = Context("x", (1,) * (tokens + 2), ("x",) * (tokens + 2), Fold(), ("",), (ImageSpan(0, tokens),))
+    return Run(synthetic_identity(), context, RunSettings(), (picture,))
+
+
+@pytest.mark.parametrize(
+    ("side", "size", "wanted"),
+    [
+        (2, (64, 64), (1, 2)),
+        (4, (64, 64), (1, 2, 4)),
+        (16, (896, 896), (1, 2, 4, 8)),
+        (7, (64, 64), (1, 7)),
+        (4, (3, 64), (1, 2)),
+    ],
+)
+def test_grids_divide_the_image_tokens_and_leave_every_square_a_pixel(
+    side: int, size: tuple[int, int], wanted: tuple[int, ...]
+) -> None:
+    assert grids(run_with(side, size)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("fold", "wanted"),
+    [
+        ("all", (0, 1)),
+        ("all-but-bos", (0, 1)),
+        ("image", (0, 1)),
+        ("image:2", (1,)),
+        ("text", ()),
+        ("1:7", (0,)),
+        ("3:6", ()),
+    ],
+)
+def test_a_picture_is_folded_where_all_its_image_tokens_are(fold: str, wanted: tuple[int, ...]) -> None:
+    spans = (ImageSpan(1, 7), ImageSpan(8, 14))
+    context = Context("x", (1,) * 16, ("x",) * 16, Fold.parse(fold), ("", ""), spans)
+    assert folded_pictures(context) == wanted
+
+
+def test_covering_greys_the_square_and_nothing_else() -> None:
+    noise = np.random.default_rng(0).integers(0, 256, (8, 12, 3), dtype=np.uint8)
+    picture = from_image(Image.fromarray(noise), "noise.png")
+    found = np.array(covered(picture, 4, 1, 2).image)
+    wanted = noise.copy()
+    wanted[2:4, 6:9] = 127
+    assert (found == wanted).all()
+    assert (np.array(picture.image) == noise).all()

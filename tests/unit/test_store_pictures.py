@@ -1,0 +1,194 @@
+"""Bundles of runs with pictures: kept where asked for, read back as they were, and never trusted."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from ctxviz.errors import BundleError
+from ctxviz.pictures import MAX_BYTES, Picture, from_image
+from ctxviz.records import Context, Fold, ImageSpan, Step
+from ctxviz.run import Run
+from ctxviz.store import check_pictures, load_run, stored_pictures
+from tests.bundles import PARTS, differences, packed, parts_of, saved
+from tests.synthetic import synthetic_identity, synthetic_items, synthetic_run
+
+SPANS = (ImageSpan(1, 7), ImageSpan(8, 14))
+FOLD = Fold.parse("image:2")
+
+
+def picture(colour: str, size: tuple[int, int] = (6, 4)) -> Picture:
+    return from_image(Image.new("RGB", size, colour), f"{colour}.png")
+
+
+PICTURES = (picture("red"), picture("blue"))
+
+
+def run_of(pictures: tuple[Picture, ...] = PICTURES, hashes: tuple[str, ...] | None = None) -> Run:
+    """Two steps of a prompt with two pictures."""
+    hashes = tuple(p.sha256 for p in PICTURES) if hashes is None else hashes
+    ids = tuple(range(16))
+    context = Context("say", ids, tuple(f"t{i}" for i in ids), FOLD, hashes, SPANS[: len(hashes)])
+    settings = synthetic_run(2, 8, 2, fold=FOLD).settings
+    run = Run(synthetic_identity(2, 8), context, settings, pictures)
+    for item in synthetic_items(run, 2):
+        run.append(item) if isinstance(item, Step) else run.refer(item)
+    return run
+
+
+@pytest.fixture(scope="module")
+def parts() -> dict[str, bytes]:
+    return parts_of(saved(run_of(), pictures=True))
+
+
+def test_pictures_come_back_as_they_were_given(parts: dict[str, bytes]) -> None:
+    assert list(parts) == [*PARTS, "images/0", "images/1"]
+    assert [parts[f"images/{i}"] for i in range(2)] == [p.data for p in PICTURES]
+    back = load_run(packed(parts))
+    assert differences(back, run_of()) == []
+    assert back.context.images == SPANS
+    for ours, theirs in zip(back.pictures, PICTURES, strict=True):
+        assert (ours.sha256, ours.data) == (theirs.sha256, theirs.data)
+        np.testing.assert_array_equal(np.asarray(ours.image), np.asarray(theirs.image))
+    assert saved(back, pictures=True) == saved(run_of(), pictures=True)
+
+
+def test_pictures_are_left_out_unless_wanted() -> None:
+    parts = parts_of(saved(run_of()))
+    assert list(parts) == list(PARTS)
+    assert all(p.data not in saved(run_of()) for p in PICTURES)
+    back = load_run(packed(parts))
+    assert back.pictures == ()
+    assert back.context.image_sha256 == tuple(p.sha256 for p in PICTURES)
+    assert list(parts_of(saved(synthetic_run(2, 8, 1), pictures=True))) == list(PARTS)
+
+
+@pytest.mark.parametrize("missing", [("images/0",), ("images/1",), ("images/0", "images/1")])
+def test_missing_pictures_leave_the_run_without_any(
+    parts: dict[str, bytes], missing: tuple[str, ...]
+) -> None:
+    back = load_run(packed({name: data for name, data in parts.items() if name not in missing}))
+    assert back.pictures == ()
+    assert differences(back, run_of()) == []
+
+
+def test_other_entries_beside_the_pictures_do_not_matter(parts: dict[str, bytes]) -> None:
+    others = dict.fromkeys(
+        ("images/", "images/00", "images/0.png", "images/-1", "IMAGES/2", "images/²"), b"x"
+    )
+    assert [p.sha256 for p in load_run(packed(parts | others)).pictures] == [p.sha256 for p in PICTURES]
+
+
+HOSTILE: dict[str, tuple[dict[str, bytes], str]] = {
+    "cut short": ({"images/1": PICTURES[1].data[:-20]}, "picture 2 is another"),
+    "empty": ({"images/0": b""}, "picture 1 is another"),
+    "exchanged": ({"images/0": PICTURES[1].data, "images/1": PICTURES[0].data}, "picture 1 is another"),
+    "one more": ({"images/2": PICTURES[0].data}, "more pictures than its prompt"),
+    "far off": ({"images/99999": PICTURES[0].data}, "more pictures than its prompt"),
+    "huge": ({"images/1": bytes(range(256)) * (MAX_BYTES // 256 + 1)}, "images/1 is larger than"),
+}
+
+
+@pytest.mark.parametrize(("changes", "words"), HOSTILE.values(), ids=HOSTILE)
+def test_pictures_that_are_not_the_prompts_are_refused(
+    parts: dict[str, bytes], changes: dict[str, bytes], words: str
+) -> None:
+    with pytest.raises(BundleError, match=words):
+        load_run(packed(parts | changes))
+
+
+@pytest.mark.parametrize("data", [b"", b"\x89PNG\r\n\x1a\n", b"hello", PICTURES[0].data[:45]])
+def test_a_file_that_is_no_picture_is_refused_even_with_its_own_hash(data: bytes) -> None:
+    hashes = (PICTURES[0].sha256, hashlib.sha256(data).hexdigest())
+    bundle = parts_of(saved(run_of((), hashes))) | {"images/0": PICTURES[0].data, "images/1": data}
+    with pytest.raises(BundleError, match="picture 2 cannot be decoded"):
+        load_run(packed(bundle))
+
+
+def test_a_run_of_text_holds_no_picture() -> None:
+    bundle = parts_of(saved(synthetic_run(2, 8, 1))) | {"images/0": PICTURES[0].data}
+    with pytest.raises(BundleError, match="more pictures than its prompt"):
+        load_run(packed(bundle))
+
+
+def test_pictures_that_are_many_or_large_are_refused_written_and_read(
+    parts: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pixels = sum(p.image.width * p.image.height for p in PICTURES)
+    size = sum(len(p.data) for p in PICTURES)
+    for name, value in (("PICTURES", 2), ("PICTURE_PIXELS", pixels), ("PICTURE_BYTES", size)):
+        with monkeypatch.context() as patched:
+            patched.setattr(stored_pictures, name, value)
+            check_pictures(PICTURES)
+            patched.setattr(stored_pictures, name, value - 1)
+            with pytest.raises(BundleError, match="save it without them"):
+                saved(run_of(), pictures=True)
+            assert list(parts_of(saved(run_of()))) == list(PARTS)
+            if name == "PICTURE_PIXELS":
+                with pytest.raises(BundleError, match="pixels together"):
+                    load_run(packed(parts))
+    many = {f"images/{i}": b"x" for i in range(40)}
+    with pytest.raises(BundleError, match="more than 32 pictures"):
+        load_run(packed(parts | many))
+
+
+def test_pictures_that_are_not_at_hand_cannot_be_saved() -> None:
+    for pictures in ((), PICTURES[:1], PICTURES[::-1]):
+        with pytest.raises(BundleError, match="not at hand"):
+            saved(run_of(pictures), pictures=True)
+        assert load_run(saved(run_of(pictures))).context == run_of().context
+
+
+def described(parts: dict[str, bytes], change: Callable[[dict[str, Any]], Any]) -> bytes:
+    run = json.loads(parts["run.json"])
+    change(run["context"])
+    return packed(parts | {"run.json": json.dumps(run).encode()})
+
+
+PLACES: dict[str, tuple[object, str]] = {
+    "text": ("1:7", "pair of positions"),
+    "an object": ({"0": [1, 7]}, "pair of positions"),
+    "a number": ([1, 7], "pair of positions"),
+    "three numbers": ([[1, 7, 9], [8, 14]], "pair of positions"),
+    "fractions": ([[1.0, 7.0], [8, 14]], "pair of positions"),
+    "flags": ([[False, True], [8, 14]], "pair of positions"),
+    "null": ([None, [8, 14]], "pair of positions"),
+    "negative": ([[-1, 7], [8, 14]], "inside its prompt"),
+    "overlapping": ([[1, 9], [8, 14]], "inside its prompt"),
+    "out of order": ([[8, 14], [1, 7]], "inside its prompt"),
+    "no image token": ([[1, 3], [8, 14]], "inside its prompt"),
+    "backwards": ([[7, 1], [8, 14]], "inside its prompt"),
+    "the query in it": ([[1, 7], [8, 16]], "inside its prompt"),
+    "past the prompt": ([[1, 7], [8, 10**30]], "inside its prompt"),
+    "one less": ([[1, 7]], "other numbers of pictures"),
+    "none": ([], "other numbers of pictures"),
+    "nothing": (None, "pair of positions"),
+}
+
+
+@pytest.mark.parametrize(("images", "words"), PLACES.values(), ids=PLACES)
+def test_places_of_pictures_that_cannot_be_are_refused(
+    parts: dict[str, bytes], images: object, words: str
+) -> None:
+    with pytest.raises(BundleError, match=words):
+        load_run(described(parts, lambda context: context.update(images=images)))
+
+
+@pytest.mark.parametrize("fold", ["image:3", "image:9999"])
+def test_a_fold_of_a_picture_that_is_not_there_is_refused(parts: dict[str, bytes], fold: str) -> None:
+    with pytest.raises(BundleError, match="needs a picture that its prompt has not"):
+        load_run(described(parts, lambda context: context.update(fold=fold)))
+    assert load_run(described(parts, lambda context: context.update(fold="text"))).context.fold.kind == "text"
+
+
+def test_a_bundle_of_before_pictures_opens() -> None:
+    run = synthetic_run(2, 8, 2)
+    back = load_run(described(parts_of(saved(run)), lambda context: context.pop("images")))
+    assert differences(back, run) == []
+    assert (back.context.images, back.pictures) == ((), ())
