@@ -319,3 +319,35 @@ def bench(
         device=device,
         with_bar=not no_progress,
     )
+
+
+TrainingFolder = Annotated[
+    Path, typer.Argument(metavar="FOLDER", help="Where the model goes; run it again to continue.")
+]
+Seed = Annotated[int, typer.Option(min=0, help="The same seed gives the same training on the same machine.")]
+
+
+@app.command("train-tiny")
+def train_tiny(
+    folder: TrainingFolder,
+    seed: Seed = 0,
+    threads: Annotated[int, typer.Option(min=1, help="CPU threads; one is fastest beside other work.")] = 1,
+    no_progress: NoProgress = False,
+) -> None:
+    """Train tiny-shapes, the small model that reads drawn shapes, from nothing."""
+    from ctxviz.cli import training
+
+    training.train_tiny(folder, seed, threads, with_bar=not no_progress)
+
+
+@app.command("train-eyes")
+def train_eyes(
+    folder: TrainingFolder,
+    seed: Seed = 0,
+    threads: Annotated[int, typer.Option(min=1, help="CPU threads.")] = 2,
+    no_progress: NoProgress = False,
+) -> None:
+    """Train the eyes that Gemma 3 270M reads drawn shapes with; its own weights stay as they are."""
+    from ctxviz.cli import training
+
+    training.train_eyes(folder, seed, threads, with_bar=not no_progress)

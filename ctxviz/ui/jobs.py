@@ -141,7 +141,8 @@ class PatchFiles:
     name: str
     patch: bytes
     script: str
-    adapter: bytes
+    adapter: bytes | str
+    """A sentence where there can be none."""
 
 
 class PatchRequest:

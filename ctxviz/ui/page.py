@@ -8,7 +8,7 @@ from typing import Final
 import streamlit as st
 
 from ctxviz.errors import CtxvizError
-from ctxviz.ui import controls, messages, tab
+from ctxviz.ui import controls, fold_control, messages, tab
 from ctxviz.ui.session import Session
 from ctxviz.ui.url_state import Link, fits_in_link, from_query, to_query
 from ctxviz.ui.views import ACTIVE, View, views
@@ -87,6 +87,9 @@ def _resume(view_id: str) -> None:
     """Show what this tab showed before it was reloaded, with a prompt that the address had no room for."""
     session: Session = st.session_state.session
     run = session.view.run if session.resume(view_id) else None
+    if run is not None and run.pictures and session.link is not None:
+        # Without its pictures the page had to let go of a fold that is about them.
+        fold_control.seed(session.link.fold)
     if run is not None and not fits_in_link(run.context.prompt):
         st.session_state.prompt = run.context.prompt
 

@@ -152,7 +152,7 @@ def _draw_files(session: Session) -> None:
     key = f"picture_files{session.taken}"
     kinds = f"{', '.join(FORMATS[:-1])} or {FORMATS[-1]}"
     st.file_uploader(
-        f"{kinds}, at most {MAX_BYTES // 10**6} MB each",
+        f"Drop or choose {kinds} files, at most {MAX_BYTES // 10**6} MB each",
         accept_multiple_files=True,
         max_upload_size=UPLOAD_LIMIT_MB,
         key=key,

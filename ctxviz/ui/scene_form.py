@@ -35,6 +35,7 @@ def draw(session: Session) -> None:
             for k in range(MOST):
                 _draw_row(session, k, target)
             with st.container(horizontal=True, key="scene-last", vertical_alignment="center"):
+                messages.hint("Background", "scene-ground")
                 _select("Background", "scene_ground", BACKGROUNDS, session, target, str)
                 if target == _NEW:
                     st.button(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
+from ctxviz.errors import BundleError
 from ctxviz.figures.palette import label
 from ctxviz.figures.text import readable
 from ctxviz.run import Run
@@ -63,7 +64,10 @@ def _draw_files(request: PatchRequest, patch: Rebuilt) -> None:
         _download("Patch (safetensors)", files.patch, files.name, "patch-file")
         _download("Script that applies it", files.script.encode(), SCRIPT_NAME, "patch-script")
         name = f"{files.name.removesuffix('.safetensors')}-peft.zip"
-        _download("PEFT adapter", files.adapter, name, "patch-peft")
+        if isinstance(files.adapter, bytes):
+            _download("PEFT adapter", files.adapter, name, "patch-peft")
+    if isinstance(files.adapter, str):
+        messages.hint(files.adapter, "take-no-adapter")
     if patch.variant.arithmetic == "factored":
         messages.hint(
             "This variant ran its patch beside the weights. The files write it into them, so their logits "
@@ -94,16 +98,22 @@ def _files(run: Run, patch: Rebuilt) -> PatchFiles:
         kept_positions=patch.kept_positions,
         update=patch.variant.update,
         first_layer=patch.variant.first_layer,
+        image_sha256=run.context.image_sha256,
     )
-    adapter = adapter_zip(
-        patch.patches,
-        base_model=patch.reference,
-        dtype=patch.variant.dtype,
-        stored_scales=patch.stored_scales,
-        kept_ids=patch.kept_ids,
-        kept_positions=patch.kept_positions,
-    )
-    return PatchFiles(name, data, script(name, patch.reference), adapter)
+    images = run.context.images
+    try:
+        adapter = adapter_zip(
+            patch.patches,
+            base_model=patch.reference,
+            dtype=patch.variant.dtype,
+            stored_scales=patch.stored_scales,
+            kept_ids=patch.kept_ids,
+            kept_positions=patch.kept_positions,
+            images=images,
+        )
+    except BundleError as error:
+        adapter = str(error)
+    return PatchFiles(name, data, script(name, patch.reference, pictures=len(images)), adapter)
 
 
 def _download(words: str, data: bytes, name: str, key: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from PIL import Image
@@ -19,6 +20,7 @@ from ctxviz.shapes.gallery import GALLERY
 from ctxviz.shapes.scenes import Scene, Thing
 from ctxviz.shapes.writing import write
 from ctxviz.store import load_run
+from ctxviz.ui import page as page_module
 from ctxviz.ui import picture_source
 from ctxviz.ui.library import bundle
 from ctxviz.ui.picture_source import (
@@ -344,13 +346,18 @@ def test_a_run_without_pictures_is_offered_without_them() -> None:
     assert not Page().at.checkbox
 
 
-def test_a_reload_finds_the_pictures_of_its_run(seeing_folder: Path) -> None:
+def test_a_reload_finds_the_pictures_of_its_run_and_their_fold(
+    seeing_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     page = Page(model=str(seeing_folder), tokens="2", prompt="the")
-    choose_files(page, ("a.png", png()))
+    choose_files(page, ("a.png", png())).press("fold_pictures")
     page.press("generate").wait_for("done")
-    again = Page(model=str(seeing_folder), tokens="2", prompt="the")
-    assert again.session.resume(page.session.view.id)
-    assert names(again.run()) == ["a.png"]
+    again = Page(**_query(page))
+    assert again.at.selectbox("fold").value == "all"
+    monkeypatch.setattr(page_module.st, "session_state", SimpleNamespace(session=again.session))
+    page_module._resume(page.session.view.id)
+    assert page_module.st.session_state.fold == "image"
+    assert again.session.shows(page.session.pictures)
 
 
 def test_a_reload_leaves_drawn_scenes_as_the_address_has_them(seeing_folder: Path) -> None:

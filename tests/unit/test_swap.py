@@ -36,8 +36,8 @@ def test_it_keeps_its_digits_where_the_two_are_nearly_the_same(gap: float) -> No
     wanted = dense(one, other)
     assert rank_one_gap(one, other) == pytest.approx(wanted, rel=1e-9)
     # The control: the textbook formula has lost them by then.
-    l, r, l2, r2 = (v.astype(float) for v in (one.left, one.right, other.left, other.right))
-    square = (l @ l) * (r @ r) + (l2 @ l2) * (r2 @ r2) - 2 * (l @ l2) * (r @ r2)
+    p, r, p2, r2 = (v.astype(float) for v in (one.left, one.right, other.left, other.right))
+    square = (p @ p) * (r @ r) + (p2 @ p2) * (r2 @ r2) - 2 * (p @ p2) * (r @ r2)
     if gap < 1e-6:
         assert abs(np.sqrt(max(square, 0)) - wanted) > 1e-9 * wanted
 

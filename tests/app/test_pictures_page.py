@@ -1,0 +1,136 @@
+"""The Pictures page: what it says where nothing can be asked, and its three questions with a tiny model."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from ctxviz.engine import stream
+from ctxviz.models import load_model
+from ctxviz.pictures import Picture
+from ctxviz.records import Fold, RunSettings, Step
+from ctxviz.run import Run
+from ctxviz.shapes.gallery import GALLERY
+from ctxviz.ui import picture_jobs
+from ctxviz.ui.picture_jobs import Question
+from ctxviz.ui.picture_source import scene_picture
+from tests.app.conftest import Page
+from tests.app.test_numerics_pages import cards, titles, turn_to
+from tests.tiny_models import save_tiny_picture_folder
+
+SCENE: Picture = scene_picture(GALLERY[0].scene)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_tiny_picture_folder(tmp_path_factory.mktemp("pictures"))
+
+
+def run_of(folder: Path, fold: str = "all") -> Run:
+    model = load_model(str(folder))
+    settings = RunSettings(updates=("floored",), fold=Fold.parse(fold), max_new_tokens=3)
+    source = stream(model, "the thing", settings, pictures=[SCENE])
+    run = Run(model.identity, source.context, settings, source.pictures)
+    for record in source:
+        run.append(record) if isinstance(record, Step) else run.refer(record)
+    run.outcome = "finished"
+    model.close()
+    return run
+
+
+def at(folder: Path) -> Page:
+    return turn_to(Page(model=str(folder), prompt="the thing"), "pictures")
+
+
+class TestWithoutAPicture:
+    def test_a_run_of_text_is_told_what_to_do(self, folder: Path) -> None:
+        page = at(folder)
+        assert "The run on screen has no picture." in page.texts()
+        assert cards(page) == []
+
+    @pytest.mark.parametrize("fold", ["all", "text"])
+    def test_pictures_that_are_kept_or_not_stored_are_told_of(self, folder: Path, fold: str) -> None:
+        page, run = at(folder), run_of(folder, fold)
+        run.pictures = run.pictures if fold == "text" else ()
+        page.session.open(run)
+        words = {"all": "does not hold its pictures", "text": "keeps the picture in the input"}
+        assert words[fold] in page.run().texts()
+        assert cards(page) == []
+
+
+class TestWithAPicture:
+    @pytest.fixture
+    def recorded(self, folder: Path) -> Run:
+        return run_of(folder)
+
+    def finished(self, page: Page, kind: str, state: str = "done") -> Page:
+        def ended() -> bool:
+            asked = [r for q, r in page.session.looks.items() if q.kind == kind]
+            return bool(asked) and asked[-1].view.state == state
+
+        return page.wait(ended)
+
+    def test_the_answers_are_there_before_anything_is_asked(self, folder: Path, recorded: Run) -> None:
+        page = at(folder)
+        texts = page.texts()
+        assert "With the picture" in texts
+        assert "3 of 3 tokens as with the picture." in texts
+        assert "Without it\n" not in texts
+        assert recorded.token(0)[4] in texts
+
+    def test_the_picture_is_taken_away(self, folder: Path) -> None:
+        page = self.finished(at(folder).press("ask-without"), "without")
+        assert titles(page) == ["The answers, token by token"]
+        assert "Without it" in page.texts()
+        assert "ask-without" not in [button.key for button in page.at.button]
+
+    def test_squares_are_covered_and_remembered_while_the_run_is_on_screen(
+        self, folder: Path, recorded: Run
+    ) -> None:
+        page = at(folder)
+        assert "4 squares: for each, and once for the whole picture" in page.texts()
+        page = self.finished(page.press("ask-occlusion"), "occlusion")
+        (card,) = cards(page)
+        assert card["title"].startswith("What the patches of token")
+        assert card["csv"].count("\n") == 5
+        (question,) = page.session.looks
+        assert (question.kind, question.grid) == ("occlusion", 2)
+        # Another token has not been asked about; this one's answer is still there.
+        others = [k for k in range(len(recorded)) if k != question.step]
+        page.at.number_input("picture_step").set_value(others[0])
+        assert cards(page.run()) == []
+        page.at.number_input("picture_step").set_value(question.step)
+        assert len(cards(page.run())) == 1
+        page.session.open(run_of(folder, "image"))
+        assert cards(page.run()) == []
+        assert page.session.looks == {}
+
+    def test_another_picture_is_put_in_its_place(self, folder: Path) -> None:
+        page = self.finished(at(folder).press("ask-swap"), "swap")
+        assert [title.split(",")[0] for title in titles(page)] == [
+            "Whose answer the patches give",
+            "How far the patches of B are from those of A",
+        ]
+        (question,) = page.session.looks
+        assert question.other == scene_picture(GALLERY[1].scene).sha256
+
+    def test_it_stops_between_squares_and_keeps_what_it_has(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        take = picture_jobs._Working.__next__
+        monkeypatch.setattr(picture_jobs._Working, "__next__", lambda self: (time.sleep(0.3), take(self))[1])
+        page = at(folder).press("ask-occlusion")
+        (request,) = page.session.looks.values()
+        page.wait(lambda: request.found is not None and request.found.squares)  # type: ignore[union-attr]
+        page.press("stop-occlusion")
+        page = self.finished(page, "occlusion", "stopped")
+        assert "Stopped before it was finished" in page.texts()
+        assert "not covered yet" in cards(page)[0]["caption"]
+        assert "ask-occlusion" in [button.key for button in page.at.button]
+
+    def test_another_model_is_refused_with_a_sentence(self, tiny_folder: Path) -> None:
+        page = self.finished(at(tiny_folder).press("ask-occlusion"), "occlusion", "failed")
+        assert "choose the model that made it" in page.texts()
+        assert Question("without") not in page.session.looks
