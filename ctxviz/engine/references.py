@@ -43,6 +43,8 @@ class Recompute:
     def logits(self, anatomy: Anatomy, attention: str = "sdpa", seed: int | None = None) -> Distribution:
         """The last token's logits in the anatomy's dtype with an attention implementation of transformers.
 
+        It is the language half's: what the vision tower sees of a picture is the same in all of them.
+
         With a ``seed`` the embeddings of the kept tokens are moved by one unit in the last place at random
         coordinates: the very move that a replay of that seed makes. An image token's row, which is put in its
         embedding's place afterwards, is not moved, here or there.

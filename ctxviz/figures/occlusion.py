@@ -21,6 +21,8 @@ SHOWN_PIXELS: Final = 320
 """Sides of the picture inside the figure."""
 WRITTEN: Final = 4
 """Squares a side up to which each shows its number."""
+WORTH_WRITING: Final = 0.01
+"""A distance that two decimals tell; where none is as large, no square shows its number."""
 FAINT: Final = 1e-4
 """A distance below which no square is called the strongest: rounding reaches as far."""
 ON_BRIGHT, ON_DARK = "#000000", "#ffffff"
@@ -123,8 +125,9 @@ def _field(found: Occlusion, values: NDArray[np.float64], theme: Theme) -> go.He
 
 def _write(figure: go.Figure, values: NDArray[np.float64], theme: Theme) -> None:
     """Numbers on the squares where there is room; a dash on those without a value."""
-    g, largest = len(values), float(np.nanmax(values, initial=0.0))
-    rows, columns = np.nonzero(~np.isfinite(values) if g > WRITTEN else np.ones_like(values, bool))
+    largest = float(np.nanmax(values, initial=0.0))
+    written = len(values) <= WRITTEN and largest >= WORTH_WRITING
+    rows, columns = np.nonzero(np.ones_like(values, bool) if written else ~np.isfinite(values))
     if not len(rows):
         return
     shown = values[rows, columns]

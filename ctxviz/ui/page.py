@@ -87,7 +87,7 @@ def _resume(view_id: str) -> None:
     """Show what this tab showed before it was reloaded, with a prompt that the address had no room for."""
     session: Session = st.session_state.session
     run = session.view.run if session.resume(view_id) else None
-    if run is not None and run.pictures and session.link is not None:
+    if session.pictures and session.link is not None:
         # Without its pictures the page had to let go of a fold that is about them.
         fold_control.seed(session.link.fold)
     if run is not None and not fits_in_link(run.context.prompt):

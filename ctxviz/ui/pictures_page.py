@@ -153,8 +153,14 @@ def _draw_choice(session: Session, run: Run, variant: int) -> tuple[int, int]:
 
 
 def telling(run: Run, variant: int) -> int:
-    """The token for which what is folded is worth most, as far as that was measured."""
-    worth = run.reference("unpatched_tvd", run.variants[variant].dtype)
+    """The token to look at first: the one for which the folded picture is worth most, as far as was measured.
+
+    Where text is folded too, its worth is not the picture's: then the one that the model is least sure of.
+    """
+    dtype = run.variants[variant].dtype
+    worth = run.reference("unpatched_tvd", dtype)
+    if run.context.fold.kind != "image":
+        worth = -np.array([run.baseline(k, dtype).margin for k in range(len(run))])
     return int(np.nanargmax(worth)) if np.isfinite(worth).any() else 0
 
 

@@ -25,6 +25,8 @@ from ctxviz.ui.worker import worker
 
 MAX_PROMPT: Final = 20_000
 """Characters; more than any window of the models offered here is used for."""
+_ASKED: Final[WeakKeyDictionary[View, tuple[Picture, ...]]] = WeakKeyDictionary()
+"""The pictures of each view's run from the moment it is asked for; a reload may come before it begins."""
 _LOOKED_AT: Final = ("step", "layer", "variant", "metric", "left", "right", "coordinate", "view")
 _ASIDE: Final = {name: getattr(Link(), name) for name in _LOOKED_AT}
 COMPARED: Final = 4
@@ -124,6 +126,7 @@ class Session:
         pictures = self.used(link.model)
         worker().submit(run_job(view, link.model, link.prompt, settings, tokens, pictures))
         worker().stop(self.view.id)
+        _ASKED[view] = pictures
         self.look_at(view)
         if self.link is not None and _same_run(self.link, link):
             self.focus = replace(_focus_of(self.link), metric=self.focus.metric)
@@ -197,7 +200,7 @@ class Session:
             return False
         self.view, self.recorded = view, view.run is not None and view.run is recorded_run()
         self.notices.clear()
-        shown = () if view.run is None else view.run.pictures
+        shown = _ASKED.get(view) or (() if view.run is None else view.run.pictures)
         # Drawn scenes are in the address, which knows the last choice; other pictures only the run has.
         if any(scene_of(picture) is None for picture in shown):
             self.pictures[:] = shown

@@ -73,6 +73,9 @@ class TestOcclusion:
 
     def test_fine_grids_have_no_numbers_on_their_squares(self) -> None:
         assert traces(occlusion(occluded([0.5] * 64, 8), PICTURE).figure, "numbers") == []
+        assert len(traces(occlusion(occluded([0.5] * 16, 4), PICTURE).figure, "numbers")) == 1
+        # Nor where two decimals would say nothing.
+        assert traces(occlusion(occluded([0.004] * 16, 4), PICTURE).figure, "numbers") == []
 
     def test_the_picture_is_inside_the_figure(self) -> None:
         (image,) = occlusion(occluded([0.5] * 4), PICTURE).figure.layout.images
