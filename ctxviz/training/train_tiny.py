@@ -21,7 +21,7 @@ from ctxviz.training.looking import Heads, Looking, LookingPlan, looking_loss
 from ctxviz.training.schedule import advance, make_optimizer, schedule
 from ctxviz.training.tiny_shapes import IDS, IMAGE_TOKENS, make_model, make_processor
 
-ASKED_MORE: Final = {"colour": 3.0, "shape": 2.0, "where": 2.0, "what": 2.0, "any": 1.5}
+ASKED_MORE: Final = {"colour": 4.0, "where": 4.0, "shape": 2.0, "what": 2.0, "background": 2.0, "any": 1.5}
 """How much likelier a sort of question is to be trained on; the others 1."""
 
 
@@ -30,18 +30,20 @@ class Plan:
     """What a training run does; the same plan gives the same model on the same machine."""
 
     looking: LookingPlan = field(default_factory=LookingPlan)
-    steps: int = 2400
+    steps: int = 3000
     scenes: int = 32
     questions: int = 2
-    """Per scene and step."""
+    """Per scene and step, beside its caption."""
+    turn: int = 1000
+    """The step from which only half of the scenes are captioned, and one question more is asked of each."""
     rate: float = 2e-3
     tower_share: float = 0.25
     """Of the rate, for the tower, which can see by then."""
     decay: float = 0.01
     looking_weight: float = 0.1
     """Of the helper heads' loss while the whole model trains."""
-    easy: float = 0.4
-    """The share of the steps over which scenes grow from one thing to three."""
+    easy: int = 960
+    """Steps over which scenes grow from one thing to three."""
 
     @property
     def all_steps(self) -> int:
@@ -89,17 +91,19 @@ class _Speaking:
         """One step, its scenes drawn from the plan's seed and its number; what to log of it."""
         plan, model = self._plan, self._model
         generator = np.random.default_rng([plan.looking.seed, step])
-        share = (step - plan.looking.steps) / plan.steps
-        scenes = [training_scene(generator, _count(share, plan.easy, generator)) for _ in range(plan.scenes)]
+        done = step - plan.looking.steps
+        turned = done >= plan.turn
+        scenes = [training_scene(generator, _count(done / plan.easy, generator)) for _ in range(plan.scenes)]
         pictures, drawn = draw_all(scenes, generator)
         pixels = read_pictures(pictures, self._processor.image_processor)
         seen = model.model.get_image_features(pixels, return_dict=True)
         lines = encode_for(self._processor)
         helped, told = looking_loss(self._heads, seen.last_hidden_state, drawn)
-        said = _answer_loss(model, lines(exam.caption_lines(scenes)), seen)
-        asked = _answer_loss(model, lines(_some_questions(scenes, plan.questions, generator)), seen)
+        captioned = scenes[: plan.scenes // 2] if turned else scenes
+        said = _answer_loss(model, lines(exam.caption_lines(captioned)), seen)
+        asked = _answer_loss(model, lines(_some_questions(scenes, plan.questions + turned, generator)), seen)
         loss = said + asked + plan.looking_weight * helped
-        advance(self.optimizer, loss, plan.rate * schedule(share))
+        advance(self.optimizer, loss, plan.rate * schedule(done / plan.steps))
         row = {"caption loss": said, "answer loss": asked, "looking loss": helped}
         return {name: round(value.item(), 5) for name, value in row.items()} | {"shapes told": round(told, 4)}
 
@@ -143,9 +147,9 @@ def _some_questions(scenes: Sequence[Scene], count: int, generator: np.random.Ge
     return lines
 
 
-def _count(share: float, easy: float, generator: np.random.Generator) -> int:
-    """How many things a scene holds: one at first, two and three more and more often."""
-    grown = min(1.0, share / easy)
+def _count(share: float, generator: np.random.Generator) -> int:
+    """How many things a scene holds: one at first, two and three more and more often until ``share`` is 1."""
+    grown = min(1.0, share)
     weights = np.array([1.0 - 0.75 * grown, 0.1 + 0.25 * grown, 0.02 + 0.38 * grown])
     return int(generator.choice([1, 2, 3], p=weights / weights.sum()))
 

@@ -128,6 +128,12 @@ def draw_model() -> None:
         messages.tell("warning", sentence, "memory")
 
 
+def choose_model(key: str) -> None:
+    """Take a model of the catalogue, and an example that fits it."""
+    st.session_state.model = key
+    _fit_examples()
+
+
 def _fit_examples() -> None:
     """Have an example at hand that fits a model just chosen, as long as the prompt is an example anyway."""
     state, model = st.session_state, chosen_model()

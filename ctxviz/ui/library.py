@@ -10,6 +10,7 @@ import streamlit as st
 
 from ctxviz.errors import BundleError
 from ctxviz.run import Run
+from ctxviz.ui.recorded import RECORDED
 from ctxviz.ui.session import Session
 
 UPLOAD_LIMIT_MB: Final = 64
@@ -49,8 +50,15 @@ def draw(session: Session) -> None:
             )
         if session.earlier:
             st.button("Back to the previous run", key="back", on_click=session.go_back)
-        if not session.recorded:
-            st.button("Show the recorded run", key="recorded", on_click=session.show_recorded)
+        with st.popover("Recorded runs"):
+            for name, title in RECORDED.items():
+                st.button(
+                    title,
+                    key=f"recorded-{name}",
+                    type="tertiary",
+                    on_click=session.show_recorded,
+                    args=(name,),
+                )
 
 
 def bundle(run: Run, *, pictures: bool = False) -> bytes:

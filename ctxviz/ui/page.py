@@ -9,6 +9,7 @@ import streamlit as st
 
 from ctxviz.errors import CtxvizError
 from ctxviz.ui import controls, fold_control, messages, tab
+from ctxviz.ui.recorded import recorded_run
 from ctxviz.ui.session import Session
 from ctxviz.ui.url_state import Link, fits_in_link, from_query, to_query
 from ctxviz.ui.views import ACTIVE, View, views
@@ -46,7 +47,7 @@ def end(session: Session, shown: str, changing: bool) -> None:
     ``shown`` is the state the page was begun with: a change while it was drawn must not be missed.
     """
     _write_link(session.described(controls.chosen(session.focus)))
-    tab.remember(session.view.id, keep=not session.recorded, resume=_resume)
+    tab.remember(session.view.id, keep=session.view.run is not recorded_run(), resume=_resume)
     if changing:
         watch(session.view, shown)
     if session.sweep is not None and worker().holds(session.sweep.view.id):

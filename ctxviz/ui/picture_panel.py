@@ -8,9 +8,10 @@ from typing import Any, Final
 import streamlit as st
 from streamlit.components.v2 import component
 
+from ctxviz.models.catalogue import CATALOGUE
 from ctxviz.pictures import FORMATS, MAX_BYTES, Picture
 from ctxviz.shapes.gallery import GALLERY
-from ctxviz.ui import components, messages, picture_source, scene_form
+from ctxviz.ui import components, controls, messages, picture_source, scene_form
 from ctxviz.ui.picture_source import DRAWN_ONLY, scene_of, scene_picture, words_of
 from ctxviz.ui.session import Session
 from ctxviz.ui.shown_prompt import PictureFiles
@@ -21,6 +22,8 @@ SAMPLE_PIXELS: Final = 84
 UPLOAD_LIMIT_MB: Final = 64
 """Of the widget, which says little of a file that is too large; the sentence of what reads it comes first."""
 PASTE: Final = "paste"
+PICTURE_MODEL: Final = "gemma-3-270m-pictures"
+"""What a reader gets who wants a picture and has chosen a model that reads text only."""
 
 _FILES: Final = PictureFiles()
 _BESIDE_HELP: Final = "A picture chosen next stands after those that are there, instead of replacing them."
@@ -28,8 +31,15 @@ _paste = component("ctxviz.pictures", js=components.bootstrap("pictures.js"))
 
 
 def draw(session: Session, model: str) -> None:
-    """The panel, for models that may read pictures."""
+    """The panel, for models that may read pictures; for others the way to one."""
     if not picture_source.reads_pictures(model):
+        st.button(
+            "Use a picture as context",
+            key="use_picture",
+            type="tertiary",
+            help=f"Takes {CATALOGUE[PICTURE_MODEL].title}, which reads pictures; this model reads text only.",
+            on_click=_acting(lambda _: controls.choose_model(PICTURE_MODEL)),
+        )
         return
     with st.container(key="pictures"):
         if session.pictures:

@@ -17,7 +17,7 @@ from ctxviz.ui.components import Event, Focus
 from ctxviz.ui.jobs import PatchRequest, TokenRequest, replay_job, run_job, wish_of
 from ctxviz.ui.picture_jobs import PictureRequest, Question
 from ctxviz.ui.picture_source import drawn, reads_pictures, scene_of
-from ctxviz.ui.recorded import recorded_run
+from ctxviz.ui.recorded import RECORDED, is_recorded, recorded_run
 from ctxviz.ui.sweeping import SweepRequest, requested
 from ctxviz.ui.url_state import Link
 from ctxviz.ui.views import View, views
@@ -29,6 +29,7 @@ _ASKED: Final[WeakKeyDictionary[View, tuple[Picture, ...]]] = WeakKeyDictionary(
 """The pictures of each view's run from the moment it is asked for; a reload may come before it begins."""
 _LOOKED_AT: Final = ("step", "layer", "variant", "metric", "left", "right", "coordinate", "view")
 _ASIDE: Final = {name: getattr(Link(), name) for name in _LOOKED_AT}
+FIRST_RECORDED: Final = next(iter(RECORDED))
 COMPARED: Final = 4
 """Runs opened to be compared that a tab keeps."""
 KEPT_RUNS: Final = 8
@@ -182,9 +183,10 @@ class Session:
             self.view, self.recorded = self.earlier.pop()
             self.focus = Focus(metric=self.focus.metric)
 
-    def show_recorded(self) -> None:
+    def show_recorded(self, name: str = FIRST_RECORDED) -> None:
+        """Look at a run that comes with ctxviz."""
         self.notices.clear()
-        self.look_at(_recorded_view(), recorded=True)
+        self.look_at(_recorded_view(name), recorded=True)
 
     def open(self, run: Run) -> None:
         """Look at a run from a file."""
@@ -198,7 +200,7 @@ class Session:
         view = views().get(view_id)
         if view is None or view is self.view:
             return False
-        self.view, self.recorded = view, view.run is not None and view.run is recorded_run()
+        self.view, self.recorded = view, is_recorded(view.run)
         self.notices.clear()
         shown = _ASKED.get(view) or (() if view.run is None else view.run.pictures)
         # Drawn scenes are in the address, which knows the last choice; other pictures only the run has.
@@ -335,9 +337,9 @@ def check_prompt(prompt: str) -> None:
         raise PromptError("The prompt holds a NUL or half of a character; remove it and try again.")
 
 
-def _recorded_view() -> View:
+def _recorded_view(name: str = FIRST_RECORDED) -> View:
     view = views().create()
-    run = recorded_run()
+    run = recorded_run(name)
     if run is not None:
         view.show(run, "done")
     return view

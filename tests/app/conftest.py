@@ -42,7 +42,7 @@ def worker(monkeypatch: pytest.MonkeyPatch, recorded: Run | None) -> Iterator[Wo
     worker = Worker(Shelf(warm=lambda: None))
     monkeypatch.setattr(worker_module, "_WORKER", worker)
     for module in (session_module, collection):
-        monkeypatch.setattr(module, "recorded_run", lambda: recorded)
+        monkeypatch.setattr(module, "recorded_run", lambda *_: recorded)
     yield worker
     assert worker.shutdown(PATIENCE)
 
