@@ -104,7 +104,7 @@ _TINY_SHAPES: Final = Entry(
     vocabulary=540,
     hidden=256,
     kv_width=128,
-    sha256="TINYSHA",
+    sha256="777e0ca83a35a772b27478041369272587d01fa6f71478fb6897a0de0f4496b0",
     reads_pictures=True,
 )
 

@@ -21,7 +21,7 @@ from ctxviz.training.looking import Heads, Looking, LookingPlan, looking_loss
 from ctxviz.training.schedule import advance, make_optimizer, schedule
 from ctxviz.training.tiny_shapes import IDS, IMAGE_TOKENS, make_model, make_processor
 
-ASKED_MORE: Final = {"colour": 4.0, "where": 4.0, "shape": 2.0, "what": 2.0, "background": 2.0, "any": 1.5}
+ASKED_MORE: Final = {"colour": 4.0, "where": 12.0, "shape": 2.0, "what": 2.0, "background": 2.0, "any": 1.5}
 """How much likelier a sort of question is to be trained on; the others 1."""
 
 

@@ -1,0 +1,107 @@
+"""Pictures as context in a real Chromium, with the shipped model that reads drawn shapes."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from ctxviz.shapes.drawing import draw
+from ctxviz.shapes.scenes import Scene, Thing
+from ctxviz.shapes.writing import write
+from tests.browser.conftest import Tab
+from tests.other_drawing import draw as draw_otherwise
+
+pytestmark = pytest.mark.browser
+OpenTab = Callable[..., Tab]
+
+SCENE = Scene((Thing(0, "red", "circle"), Thing(4, "blue", "square")))
+CAPTION = "a red circle at the top left and a blue square in the middle"
+
+
+def written(tab: Tab) -> str:
+    """The run's text, from its chips."""
+    said = "".join(tab.page.locator(".written .chip").all_inner_texts())
+    return said.replace("·", " ").split("<end_of_turn>")[0].strip()
+
+
+def generate(tab: Tab) -> None:
+    """A run of a prompt with one picture, to its end; before it the recorded run is on screen."""
+    tab.ready().press("Generate").says("16 of them one picture").until("done")
+
+
+def choose_file(tab: Tab, name: str, data: bytes) -> None:
+    tab.page.get_by_text("From files", exact=True).click()
+    tab.ready()
+    given = {"name": name, "mimeType": "application/octet-stream", "buffer": data}
+    tab.page.get_by_test_id("stFileUploaderDropzoneInput").first.set_input_files(given)
+    tab.says(name)
+
+
+def png(scene: Scene) -> bytes:
+    target = io.BytesIO()
+    draw_otherwise(scene, np.random.default_rng(0)).save(target, "PNG")
+    return target.getvalue()
+
+
+def test_an_uploaded_picture_is_described_and_folded_alone(new_tab: OpenTab) -> None:
+    tab = new_tab(model="tiny-shapes", prompt="Describe the picture.", update="stable")
+    choose_file(tab, "scene.png", png(SCENE))
+    tab.says("scene.png").says("400 × 400 px")
+    generate(tab)
+    assert written(tab) == CAPTION
+    assert (
+        tab.page.locator(".headline").inner_text().startswith("Without any context, the patched model said")
+    )
+    tiles = tab.page.locator(".tiles .tile")
+    assert tiles.count() == 16
+    tiles.nth(6).hover()
+    tab.says("image token 7 of 16")
+    tab.press("Fold only the picture").ready()
+    tab.asks(fold="image").press("Generate")
+    tab.says("With the picture folded into weights, the patched model said")
+    tab.until("done")
+    assert written(tab) == CAPTION
+
+
+def test_a_bad_file_is_told_and_the_next_run_works(new_tab: OpenTab) -> None:
+    tab = new_tab(
+        model="tiny-shapes", prompt="How many shapes are there?", update="stable", scene=write(SCENE)
+    )
+    choose_file(tab, "holiday.png", b"this is no picture")
+    tab.says("holiday.png")
+    assert tab.page.get_by_test_id("stImage").count() >= 1, "the picture that was there went away"
+    generate(tab)
+    assert written(tab) == "two"
+
+
+def test_a_link_reopens_a_drawn_scene_and_a_changed_thing_changes_the_answer(new_tab: OpenTab) -> None:
+    tab = new_tab(
+        model="tiny-shapes", prompt="What colour is the circle?", scene=write(SCENE), update="stable"
+    )
+    generate(tab)
+    assert written(tab) == "red"
+    other = Scene((Thing(0, "green", "circle"), Thing(4, "blue", "square")), "black")
+    second = new_tab(
+        model="tiny-shapes", prompt="What colour is the circle?", scene=write(other), update="stable"
+    )
+    generate(second)
+    assert written(second) == "green"
+
+
+def test_a_text_model_shows_the_way_to_pictures(new_tab: OpenTab) -> None:
+    tab = new_tab()
+    tab.press("Use a picture as context").ready()
+    tab.asks(model="gemma-3-270m-pictures").says("Draw a scene")
+
+
+def test_the_pictures_page_asks_what_the_patches_carry(new_tab: OpenTab) -> None:
+    tab = new_tab(
+        model="tiny-shapes", prompt="Describe the picture.", scene=write(SCENE), update="stable", fold="image"
+    )
+    generate(tab)
+    tab.page.get_by_role("link", name="Pictures").click()
+    tab.ready().says("With the picture, and without it")
+    assert draw(SCENE).size == (256, 256)
