@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from ctxviz.records import Context, Floats, TopTokens, Variant
+from ctxviz.records import Context, Flags, Floats, TopTokens, Variant
 from ctxviz.run import Run
 
 FINEST: Final = 8
@@ -109,10 +109,12 @@ class Swap:
     step: int
     variant: Variant
     names: tuple[str, str]
-    """Of A and B; may be empty, or the same."""
+    """What A and B are called: a drawn scene's caption, or the file's name; may be empty, or the same."""
     distances: dict[str, Floats]
     """For each of PARTS ||dA - dB|| / ||dA|| (Frobenius for matrices) by layer [n_layers]; NaN where either
-    picture gives no such update, or A's is zero."""
+    picture gives no such update, A's is zero, or one is not finite."""
     voices: tuple[Voice, Voice]
     context_tvd: float
     """Of the model with A against the model with B."""
+    made: dict[str, Flags]
+    """For each of PARTS whether both pictures give such an update, by layer [n_layers]."""

@@ -187,9 +187,10 @@ class Run:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held in arrays, the vectors apart."""
+        """Bytes held in arrays and pictures, the vectors apart."""
         groups = (self._series, self._references, self._fields)
-        return sum(grown.array.nbytes for group in groups for grown in group.values())
+        arrays = sum(grown.array.nbytes for group in groups for grown in group.values())
+        return arrays + sum(3 * p.image.width * p.image.height + len(p.data) for p in self.pictures)
 
 
 class _Growing:

@@ -9,7 +9,6 @@ import threading
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -64,17 +63,30 @@ class Anatomy:
     """Held during a pass: hooks of two passes must not meet on one model."""
 
 
-_known: WeakKeyDictionary[nn.Module, Anatomy] = WeakKeyDictionary()
+class _Kept:
+    """An anatomy on its model; a copy of the model has none, since its modules are others."""
+
+    def __init__(self, anatomy: Anatomy | None = None) -> None:
+        self.anatomy = anatomy
+
+    def __deepcopy__(self, _: Any) -> _Kept:
+        return _Kept()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Kept, ()
+
+
+KEPT = "_ctxviz_anatomy"
 _known_lock = threading.Lock()
 
 
 def anatomy_of(model: nn.Module, architecture: Architecture) -> Anatomy:
-    """The model's anatomy, computed once per loaded model."""
+    """The model's anatomy, computed once per loaded model and kept on it, so that both end together."""
     with _known_lock:
-        found = _known.get(model)
-        if found is None:
-            found = _known[model] = _dissect(model, architecture)
-    return found
+        kept = model.__dict__.setdefault(KEPT, _Kept())
+        if kept.anatomy is None:
+            kept.anatomy = _dissect(model, architecture)
+        return kept.anatomy
 
 
 def _dissect(model: nn.Module, architecture: Architecture) -> Anatomy:

@@ -71,8 +71,8 @@ def patched_pass(
 ) -> PatchedState:
     """Run the kept tokens (the query token last) through the model while its layers are patched.
 
-    The same updates, made for the query token, act on every kept position. ``sight`` holds the pictures, of which
-    image tokens may be kept.
+    The same updates, made for the query token, act on every kept position. ``sight`` holds the pictures, of
+    which image tokens may be kept.
     """
     started = time.perf_counter()
     ledger = Ledger(anatomy.layers, anatomy.width, keep_vectors=keep_vectors, keep_patches=keep_patches)

@@ -1,10 +1,11 @@
-"""Where a prompt's pictures go: the text that the model's tokenizer is given, and the places found in its tokens."""
+"""Where a prompt's pictures go: the text that the tokenizer is given, and the places found in its tokens."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctxviz.errors import PictureError, PromptError
+from ctxviz.errors import ModelError, PictureError, PromptError
+from ctxviz.models.sources import reason
 from ctxviz.records import ImageSpan
 
 if TYPE_CHECKING:
@@ -12,11 +13,11 @@ if TYPE_CHECKING:
 
 
 def compose(model: LoadedModel, prompt: str, pictures: int) -> tuple[str, bool]:
-    """The prompt in the model's chat template, each picture's image tokens in place; and whether it has its BOS.
+    """The prompt in the model's chat template, each picture's image tokens in place; and whether it has BOS.
 
-    A picture goes where the model's start-of-image token stands in the prompt, or first where none does. A prompt
-    that begins with the BOS token is taken as it is, without a template. A model without a processor gets the
-    prompt unchanged.
+    A picture goes where the model's start-of-image token stands in the prompt, or first where none does. A
+    prompt that begins with the BOS token is taken as it is, without a template. A model without a processor
+    gets the prompt unchanged.
 
     Raises:
         PictureError: pictures for a model that reads text only.
@@ -24,6 +25,11 @@ def compose(model: LoadedModel, prompt: str, pictures: int) -> tuple[str, bool]:
     """
     processor = model.processor
     if processor is None:
+        if model.image_id is not None and model.piece(model.image_id) in prompt:
+            raise PromptError(
+                f"The prompt holds {model.piece(model.image_id)}, which stands for a part of a picture, and "
+                "this model's folder has no processor to read pictures with; leave it out."
+            )
         if pictures:
             raise PictureError(
                 f"{model.identity.name} reads text only and cannot see a picture; choose a model that reads "
@@ -68,11 +74,21 @@ def _in_template(processor: Any, prompt: str) -> str:
         if part.strip():
             content.append({"type": "text", "text": part})
     turn = [{"role": "user", "content": content}]
-    return processor.apply_chat_template(turn, tokenize=False, add_generation_prompt=True)
+    try:
+        return processor.apply_chat_template(turn, tokenize=False, add_generation_prompt=True)
+    except Exception as error:  # whatever a model's own template raises
+        raise ModelError(
+            f"The model's chat template cannot be used ({reason(error)}); begin the prompt with "
+            f"{processor.tokenizer.bos_token} to do without it."
+        ) from None
 
 
-def find_images(model: LoadedModel, ids: tuple[int, ...]) -> tuple[ImageSpan, ...]:
-    """The places of pictures among token ids: each a start token, the image tokens, an end token."""
+def find_images(model: LoadedModel, ids: tuple[int, ...], pictures: int) -> tuple[ImageSpan, ...]:
+    """The places of pictures among token ids: each a start token, the image tokens, an end token.
+
+    Raises:
+        ModelError: they are not as many as the pictures, or not as long as a picture is.
+    """
     spans: list[ImageSpan] = []
     start: int | None = None
     for position, token in enumerate(ids):
@@ -81,4 +97,9 @@ def find_images(model: LoadedModel, ids: tuple[int, ...]) -> tuple[ImageSpan, ..
         elif token != model.image_id and start is not None:
             spans.append(ImageSpan(start - 1, position + 1))
             start = None
+    if len(spans) != pictures or any(len(s.tokens) != model.processor.image_seq_length for s in spans):
+        raise ModelError(
+            f"The model's chat template or tokenizer makes no place of its own for each of the {pictures} "
+            "pictures; use the files that belong to the model."
+        )
     return tuple(spans)

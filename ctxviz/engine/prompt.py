@@ -24,13 +24,13 @@ def prepare(
     """Tokenise and check.
 
     Raises:
-        PromptError: empty, not valid text, only special tokens, or longer than the model's window; or its places
-            for pictures are not as many as the pictures.
+        PromptError: empty, not valid text, only special tokens, or longer than the model's window; or its
+            places for pictures are not as many as the pictures.
         PictureError: pictures for a model that reads text only.
         SettingsError: the fold or the first patched layer lies outside this prompt or model.
     """
     ids = tokenise(model, prompt, len(pictures))
-    images = find_images(model, ids) if pictures else ()
+    images = find_images(model, ids, len(pictures)) if pictures else ()
     room = model.window - len(ids)
     if room < settings.max_new_tokens:
         shorter = "shorten the prompt" + (f" or ask for at most {room} new tokens" if room > 0 else "")
@@ -63,7 +63,8 @@ def tokenise(model: LoadedModel, prompt: str, pictures: int = 0) -> tuple[int, .
     """The prompt's token ids, BOS included where the model has one, with places for so many pictures.
 
     Raises:
-        PromptError: empty, not valid text, far too long, or only special tokens; or with other places for pictures.
+        PromptError: empty, not valid text, far too long, or only special tokens; or with other places for
+            pictures.
         PictureError: pictures for a model that reads text only.
     """
     if not prompt.strip():
@@ -85,9 +86,10 @@ def tokenise(model: LoadedModel, prompt: str, pictures: int = 0) -> tuple[int, .
     text, has_bos = compose(model, prompt, pictures)
     read = model.tokenizer(text, verbose=False, add_special_tokens=not has_bos)["input_ids"]
     ids = tuple(int(i) for i in read)
-    if max((i for i in ids if i != model.image_id), default=0) >= model.vocabulary:
+    largest = max((i for i in ids if i != model.image_id), default=0)
+    if largest >= model.vocabulary:
         raise PromptError(
-            f"The tokenizer gives the prompt a token ({max(ids)}) that the model's vocabulary of "
+            f"The tokenizer gives the prompt a token ({largest}) that the model's vocabulary of "
             f"{model.vocabulary} lacks; use the tokenizer that belongs to this model, or another prompt."
         )
     if all(i in model.special_ids for i in ids):
@@ -99,9 +101,7 @@ def tokenise(model: LoadedModel, prompt: str, pictures: int = 0) -> tuple[int, .
     return ids
 
 
-def _check_fold(
-    fold: Fold, ids: tuple[int, ...], images: tuple[ImageSpan, ...], model: LoadedModel
-) -> None:
+def _check_fold(fold: Fold, ids: tuple[int, ...], images: tuple[ImageSpan, ...], model: LoadedModel) -> None:
     bos_id = model.bos_id
     if fold.kind in ("image", "text") and not images:
         why = "This model reads text only" if model.processor is None else "The prompt has no picture"

@@ -37,7 +37,7 @@ class Rebuilt:
 
 
 def check_model(model: LoadedModel, run: Run) -> None:
-    """See that ``model`` is the one that made ``run``, as far as its records tell, and that its pictures are there.
+    """See that ``model`` is the one that made ``run``, as far as records tell, and its pictures are there.
 
     A plain folder has neither hash nor revision: only its name and its shape are compared.
 
@@ -61,7 +61,7 @@ def check_model(model: LoadedModel, run: Run) -> None:
             "pictures and make a new run."
         )
     context = prepare(model, run.context.prompt, RunSettings(max_new_tokens=1), run.pictures)
-    if context.token_ids != run.context.token_ids:
+    if (context.token_ids, context.images) != (run.context.token_ids, run.context.images):
         raise SettingsError(
             "The model's tokenizer reads the run's prompt as other tokens than those recorded; "
             "choose the model that made the run."

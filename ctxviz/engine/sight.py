@@ -1,8 +1,8 @@
 """A prompt's pictures on their way into a model: what the vision tower reads, and the rows its tokens become.
 
-Pictures reach the language half through stock arguments only. The tower does not depend on any patch, so it runs
-once per dtype, and a pass is given those rows that belong to its tokens: all of them with the whole context, those
-of the kept image tokens otherwise.
+Pictures reach the language half through stock arguments only. The tower does not depend on any patch, so it
+runs once per dtype, and a pass is given those rows that belong to its tokens: all of them with the whole
+context, those of the kept image tokens otherwise.
 """
 
 from __future__ import annotations

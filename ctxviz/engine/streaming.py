@@ -317,8 +317,8 @@ def stream(
 
     Args:
         model: what :func:`ctxviz.load_model` returned.
-        prompt: text; special tokens are added as the tokenizer does, and a model that reads pictures gets it in
-            its chat template, with the pictures first or where ``<start_of_image>`` stands in the text.
+        prompt: text; special tokens are added as the tokenizer does, and a model that reads pictures gets it
+            in its chat template, with the pictures first or where ``<start_of_image>`` stands in the text.
         settings: rules, arithmetic, dtypes, fold, number of tokens.
         pictures: what the prompt shows, for models that read pictures; see :mod:`ctxviz.pictures`.
         keep_patches: put each token's updates into its step (for export).

@@ -16,11 +16,12 @@ from ctxviz.engine.twin import Twin
 from ctxviz.numerics.distances import Distribution
 from ctxviz.picture_findings import MATRICES, PARTS, Swap, Voice
 from ctxviz.pictures import Picture
-from ctxviz.records import Floats, LayerPatch, Rank1Update, Variant, VectorUpdate
+from ctxviz.records import Flags, Floats, LayerPatch, Rank1Update, Variant, VectorUpdate
 from ctxviz.run import Run
+from ctxviz.shapes.recognition import words_of
 
 if TYPE_CHECKING:
-    from ctxviz.engine.anatomy import Anatomy
+    from ctxviz.engine.anatomy import Anatomy, LayerAnatomy
     from ctxviz.models import LoadedModel
 
 
@@ -64,10 +65,11 @@ def swap(
         picture,
         step,
         variant,
-        (run.pictures[picture].name, other.name),
+        (words_of(run.pictures[picture]), words_of(other)),
         patch_distances(onlooker.anatomy, patches[0], patches[1]),
         (voices[0], voices[1]),
         distance(*contexts),
+        made_by_both(onlooker.anatomy, patches[0], patches[1]),
     )
 
 
@@ -90,8 +92,7 @@ def patch_distances(
     found = {part: np.full(len(anatomy.layers), np.nan, np.float32) for part in PARTS}
     mine, theirs = _by_name(one), _by_name(other)
     for layer in anatomy.layers:
-        names = (layer.gate_name, layer.up_name, layer.down_name, layer.scale_name)
-        for part, name in zip(PARTS, names, strict=True):
+        for part, name in zip(PARTS, _names(layer), strict=True):
             a, b = mine.get(name), theirs.get(name)
             if a is None or b is None:
                 continue
@@ -106,6 +107,20 @@ def patch_distances(
             if norm > 0 and np.isfinite(gap):
                 found[part][layer.index] = gap / norm
     return found
+
+
+def made_by_both(
+    anatomy: Anatomy, one: tuple[LayerPatch, ...], other: tuple[LayerPatch, ...]
+) -> dict[str, Flags]:
+    """Whether both make each of PARTS in each layer [n_layers]."""
+    both = _by_name(one).keys() & _by_name(other).keys()
+    names = [_names(layer) for layer in anatomy.layers]
+    return {part: np.array([n[k] in both for n in names]) for k, part in enumerate(PARTS)}
+
+
+def _names(layer: LayerAnatomy) -> tuple[str, str, str, str]:
+    """Of the parameters of PARTS."""
+    return layer.gate_name, layer.up_name, layer.down_name, layer.scale_name
 
 
 def rank_one_gap(one: Rank1Update, other: Rank1Update) -> float:

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from ctxviz.engine.anatomy import Anatomy
+from ctxviz.engine.anatomy import KEPT, Anatomy
 from ctxviz.engine.application import HOOK_TABLES
 
 
@@ -57,6 +57,7 @@ def _shell(module: nn.Module) -> Any:
     shell = copy.copy(module)
     shell._modules = dict(module._modules)
     shell._parameters = dict(module._parameters)
+    shell.__dict__.pop(KEPT, None)
     # What a placement library wrapped around this very object would call the loaded module.
     shell.__dict__.pop("forward", None)
     for table in HOOK_TABLES:

@@ -192,9 +192,10 @@ def _caption(found: Occlusion, values: NDArray[np.float64], picture: Picture) ->
 
 def _strongest_words(found: Occlusion, best: tuple[int, int] | None) -> str:
     if best is None:
-        if not found.squares:
+        if not any(np.isfinite(s.tvd) for s in found.squares):
             return ""
-        return f"No square covered so far moves anything by more than {sci(FAINT)}."
+        so_far = " covered so far" if len(found.squares) < found.grid**2 else ""
+        return f"No square{so_far} moves anything by more than {sci(FAINT)}."
     square = next(s for s in found.squares if (s.row, s.column) == best)
     says = "" if square.says == found.token else f" and they say {quoted(square.says)}"
     return (
@@ -205,13 +206,17 @@ def _strongest_words(found: Occlusion, best: tuple[int, int] | None) -> str:
 
 
 def _control(found: Occlusion) -> str:
-    gaps = [abs(s.tvd - s.context_tvd) for s in found.squares if np.isfinite(s.tvd - s.context_tvd)]
-    if not gaps:
+    if not found.squares:
         return ""
-    return (
-        "Control: the model that has the picture in its context gives the same distances to within"
-        f" {sci(max(gaps))}."
-    )
+    both = np.array([(s.tvd, s.context_tvd) for s in found.squares], dtype=np.float64)
+    compared = np.isfinite(both).all(1)
+    control = "Control: the distances of the model that has the picture in its context"
+    if not compared.any():
+        return f"{control} cannot be compared with these for any square."
+    gap = float(np.abs(both[compared, 0] - both[compared, 1]).max())
+    lost = int((~compared).sum())
+    rest = f"; {counted(lost, 'square')} could not be compared" if lost else ""
+    return f"{control} differ from these by at most {sci(gap)}{rest}."
 
 
 def _alt(found: Occlusion, values: NDArray[np.float64]) -> str:
@@ -220,7 +225,7 @@ def _alt(found: Occlusion, values: NDArray[np.float64]) -> str:
         for r, row in enumerate(values)
     )
     size = f"{found.grid} by {found.grid} squares"
-    return f"{size}, TVD after covering each, {rows}. {_strongest_words(found, strongest(values))}"
+    return f"{size}, TVD after covering each, {rows}. {_strongest_words(found, strongest(values))}".rstrip()
 
 
 def _table(found: Occlusion) -> Table:

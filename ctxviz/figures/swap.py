@@ -8,11 +8,11 @@ from typing import Final
 import numpy as np
 import plotly.graph_objects as go
 
-from ctxviz.figures.card import FigureCard, Table, blank, column, join, some_ticks
+from ctxviz.figures.card import FigureCard, Table, blank, column, join, note, some_ticks
 from ctxviz.figures.logaxis import LogAxis, are, below_plot, exact_zeros
 from ctxviz.figures.palette import LIGHT, Theme, label
-from ctxviz.figures.text import plain, quoted, sci
-from ctxviz.picture_findings import PARTS, Swap
+from ctxviz.figures.text import plain, quoted, readable, sci
+from ctxviz.picture_findings import PARTS, Swap, Voice
 from ctxviz.records import TopTokens
 
 WORDS: Final = {"gate": "ΔW_gate", "up": "ΔW_up", "down": "ΔW_down", "scale": "Δm (scale)"}
@@ -26,6 +26,8 @@ COLOURS: Final = ("#0072B2", "#D55E00")
 """Of A and B."""
 SHOWN: Final = 4
 """Most probable tokens of each."""
+LONGEST_NAME: Final = 120
+"""Characters of a picture's name; the longest caption of a scene has a few less."""
 
 
 def swap_distances(found: Swap, theme: Theme = LIGHT) -> FigureCard:
@@ -49,26 +51,48 @@ def swap_distances(found: Swap, theme: Theme = LIGHT) -> FigureCard:
         )  # fmt: skip
     axis.apply(figure, theme)
     figure.update_xaxes(tickvals=some_ticks(len(layers)), range=[-0.5, len(layers) - 0.5])
-    below_plot(figure, -0.2)
-    table: Table = {"layer": layers.tolist()}
+    if any(np.isfinite(values).any() for values in columns):
+        below_plot(figure, -0.2)
+    else:
+        note(figure, theme, "no distance could be measured")
+    table: Table = {"layer": layers.tolist()} | _pictures(found, len(layers))
     table |= {part: column(found.distances[part]) for part in PARTS}
     title = f"How far the patches of B are from those of A, token {found.step}"
     return FigureCard(figure, title, _distance_words(found, columns), _distance_alt(columns), table)
 
 
 def _distance_words(found: Swap, columns: list[np.ndarray]) -> str:
-    gaps = sum(int((~np.isfinite(values)).sum()) for values in columns)
     return join(
         [
+            _who(found),
             "0: the same patch whichever picture; 1: the difference is as large as A's patch itself."
             " Frobenius norm for the matrices, from their factors; Euclidean norm for the scale vector.",
             f"Patches of {label(found.variant, [found.variant])}.",
             exact_zeros(columns),
-            f"{are(gaps, 'value')} missing, where the rule makes no such update or A's is zero."
-            if gaps
-            else "",
+            *_gap_words(found, columns),
         ]
     )
+
+
+def _gap_words(found: Swap, columns: list[np.ndarray]) -> list[str]:
+    """Why there is no point: layers that are not patched, updates that are not made, and the rest."""
+    first = min(found.variant.first_layer, len(columns[0]))
+    made = [found.made[part][first:] for part in PARTS]
+    absent = [WORDS[part] for part, flags in zip(PARTS, made, strict=True) if not flags.any()]
+    some = sum(int((~flags).sum()) for flags in made if flags.any())
+    unmeasured = sum(
+        int((flags & ~np.isfinite(values[first:])).sum()) for flags, values in zip(made, columns, strict=True)
+    )
+    words = []
+    if first:
+        words.append(f"Layers before {first} are not patched.")
+    if absent and first < len(columns[0]):
+        words.append(f"These patches have no {', no '.join(absent)} for both pictures.")
+    if some:
+        words.append(f"{are(some, 'value')} missing, where A or B gives no such update in that layer.")
+    if unmeasured:
+        words.append(f"{are(unmeasured, 'value')} missing, where A's update is zero or one is not finite.")
+    return words
 
 
 def _distance_alt(columns: list[np.ndarray]) -> str:
@@ -122,7 +146,8 @@ def crosswise(found: Swap, theme: Theme = LIGHT) -> FigureCard:
             go.Bar(
                 x=values, y=np.arange(len(ids)), orientation="h", name=row.name,
                 marker={"color": fill, "line": {"color": row.colour, "width": 2}},
-                text=[f"{row.short}  {'not in its list' if v is None else sci(v)}" for v in values],
+                # Where there is no bar there is no place for words either: the caption tells.
+                text=["" if v is None else f"{row.short}  {sci(v)}" for v in values],
                 textposition="outside", textangle=0, textfont={"size": 12, "color": theme.ink},
                 cliponaxis=False, hovertemplate=f"{row.name}<br>%{{x:.6g}}<extra></extra>",
             )
@@ -133,29 +158,77 @@ def crosswise(found: Swap, theme: Theme = LIGHT) -> FigureCard:
         range=[len(ids) - 0.5, -0.5], tickfont={"size": 15, "color": theme.ink},
     )  # fmt: skip
     figure.update_xaxes(range=[0, 1.4], tickvals=[0, 0.25, 0.5, 0.75, 1])
-    below_plot(figure, -60 / (110 + 92 * max(len(ids), 1)) - 0.04)
+    if ids:
+        below_plot(figure, -60 / (110 + 92 * len(ids)) - 0.04)
+    else:
+        note(figure, theme, "no distribution: the logits are no numbers")
     return FigureCard(
         figure,
         f"Whose answer the patches give, token {found.step}",
-        _cross_words(found),
-        _cross_alt(rows),
+        _cross_words(found, rows, ids),
+        f"{_who(found)} {_cross_alt(rows)}",
         _cross_table(found, ids, texts, rows),
     )
 
 
 def verdict(found: Swap) -> str:
     """What each picture's patches say, in a sentence."""
-    one, other = (_best(voice.patched) for voice in found.voices)
-    right = [_best(v.patched) == _best(v.context) for v in found.voices]
-    same = "both pictures' patches say" if one == other else ""
-    said = f"{same} {one}" if same else f"A's patches say {one} and B's say {other}"
+    a, b = found.voices
+    if _best(a.patched) is None and _best(b.patched) is None:
+        return "Neither picture's patches give a distribution: their logits are no numbers."
+    if _best(a.patched) == _best(b.patched):
+        said = f"Both pictures' patches say {_saying(a.patched)}"
+    else:
+        # Two tokens may look alike, be it only because they are cut.
+        alike = _saying(a.patched) == _saying(b.patched)
+        one, other = (_saying(voice.patched, number=alike) for voice in found.voices)
+        said = f"A's patches {_verb(a)} {one} and B's {_verb(b)} {other}"
+    return f"{said}: {_rightness(found)}."
+
+
+def _rightness(found: Swap) -> str:
+    """Whether each says what the model says with that picture, as far as both have a distribution."""
+    right: dict[str, bool] = {}
+    lost: list[str] = []
+    for name, voice in zip("AB", found.voices, strict=True):
+        if _best(voice.patched) is not None and _best(voice.context) is not None:
+            right[name] = _best(voice.patched) == _best(voice.context)
+        elif _best(voice.context) is None:
+            lost.append(f"the model gives no distribution with {name}")
+    if len(right) < 2:
+        told = [f"{k}'s {'as' if yes else 'not as'} the model does with {k}" for k, yes in right.items()]
+        return "; ".join([*told, *lost])
     end = {2: "each as the model does with that picture", 0: "neither as the model does with that picture"}
-    last = end.get(sum(right), f"only {'A' if right[0] else 'B'}'s as the model does with that picture")
-    return f"{said[0].upper()}{said[1:]}: {last}."
+    return end.get(
+        sum(right.values()), f"only {'A' if right['A'] else 'B'}'s as the model does with that picture"
+    )
 
 
-def _best(top: TopTokens) -> str:
-    return quoted(top.texts[0]) if top.texts else "nothing"
+def _best(top: TopTokens) -> int | None:
+    return int(top.ids[0]) if len(top.ids) else None
+
+
+def _verb(voice: Voice) -> str:
+    return "give" if _best(voice.patched) is None else "say"
+
+
+def _saying(top: TopTokens, *, number: bool = False) -> str:
+    if not len(top.ids):
+        return "no distribution"
+    return quoted(top.texts[0]) + (f" (token id {_best(top)})" if number else "")
+
+
+def _who(found: Swap) -> str:
+    """Which pictures A and B are."""
+    a, b = (
+        f"“{readable(name, LONGEST_NAME)}”" if name else "a picture without a name" for name in found.names
+    )
+    return f"A is {a}, B is {b}."
+
+
+def _pictures(found: Swap, rows: int) -> Table:
+    """Columns with the names of both pictures."""
+    return {f"picture {which}": [name] * rows for which, name in zip("AB", found.names, strict=True)}
 
 
 def _tokens(found: Swap) -> list[int]:
@@ -167,15 +240,23 @@ def _tokens(found: Swap) -> list[int]:
     return list(ids)
 
 
-def _cross_words(found: Swap) -> str:
+def _cross_words(found: Swap, rows: list[_Row], ids: list[int]) -> str:
     a, b = found.voices
+    silent = [row.name for row in rows if not len(row.top.ids)]
+    barless = sum(i not in row.probabilities for row in rows if len(row.top.ids) for i in ids)
     return join(
         [
+            _who(found),
             "Filled, A and B: the model reads that picture. Outlined, ΔA and ΔB: the written patches of that"
             " picture run on a stock copy of the model that has no picture.",
             f"TVD of A's patches to the model with A {sci(a.tvd_own)}, with B {sci(a.tvd_other)};"
             f" of B's patches to the model with B {sci(b.tvd_own)}, with A {sci(b.tvd_other)};"
             f" of the two models {sci(found.context_tvd)}.",
+            f"{are(barless, 'bar')} missing, where a token is not among the most probable ones that are kept"
+            " of each."
+            if barless
+            else "",
+            f"No distribution, since the logits are no numbers: {'; '.join(silent)}." if silent else "",
         ]
     )
 
@@ -189,13 +270,14 @@ def _cross_alt(rows: list[_Row]) -> str:
 
 
 def _cross_table(found: Swap, ids: list[int], texts: dict[int, str], rows: list[_Row]) -> Table:
-    table: Table = {"token_id": list(ids), "token": [texts[i] for i in ids]}
+    table: Table = {"token_id": list(ids), "token": [texts[i] for i in ids]} | _pictures(found, len(ids))
     for row in rows:
         table[row.name] = [row.probabilities.get(i) for i in ids]
     for name, voice in zip("AB", found.voices, strict=True):
         other = "B" if name == "A" else "A"
         table[f"tvd patches {name}, model {name}"] = _repeat(voice.tvd_own, ids)
         table[f"tvd patches {name}, model {other}"] = _repeat(voice.tvd_other, ids)
+    table["tvd model A, model B"] = _repeat(found.context_tvd, ids)
     return table
 
 

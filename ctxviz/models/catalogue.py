@@ -115,8 +115,8 @@ _WITH_EYES: Final = replace(
     description="The same 270M, its weights untouched, reading drawn shapes through small trained eyes, "
     "16 tokens a picture. Comes with ctxviz.",
     source="eyes",
-    parameters=_PACKAGED.parameters + 375_264,
-    sha256="EYESSHA",
+    parameters=_PACKAGED.parameters + 347_808,
+    sha256="e54de6dc3bfeed7c8f48fb4565a24eefb3183c22b3abde911b4a704c73157d5d",
     reads_pictures=True,
 )
 

@@ -6,6 +6,7 @@ stock transformers loads like any other.
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 from pathlib import Path
 from typing import Any, Final
@@ -39,17 +40,19 @@ def language_name(name: str) -> str:
 
 
 def digest_of(language_sha256: str, folder: Path) -> str:
-    """One hash for both halves: of the language half's and the eyes' hashes, a line each.
+    """One hash for both halves: of the language half's hash and those of the eyes and the files beside them.
 
     Raises:
-        ModelError: the eyes are missing.
+        ModelError: one of them is missing.
     """
-    import hashlib
-
-    eyes = folder / EYES
-    if not eyes.is_file():
-        raise ModelError(f"{EYES} is missing from assets/{folder.name}; get ctxviz again, with its assets.")
-    return hashlib.sha256(f"{language_sha256}\n{sha256_of(eyes)}\n".encode()).hexdigest()
+    parts = [folder / name for name in (EYES, *_SMALL_FILES)]
+    absent = [part.name for part in parts if not part.is_file()]
+    if absent:
+        raise ModelError(
+            f"{absent[0]} is missing from assets/{folder.name}; get ctxviz again, with its assets."
+        )
+    lines = "\n".join([language_sha256, *map(sha256_of, parts)])
+    return hashlib.sha256(lines.encode()).hexdigest()
 
 
 def join(language: Path, folder: Path, target: Path, progress: Progress) -> None:

@@ -28,7 +28,6 @@ _IMPLEMENTATIONS: Final = ("_implementation", "_implementation_internal")
 _OWN_IMPLEMENTATIONS: Final = (None, "sdpa", "eager")
 _SMALL_SUFFIXES: Final = (".json", ".jinja", ".model", ".txt")
 _TEMPLATES: Final = "additional_chat_templates"
-_PROCESSORS: Final = ("processor_config.json", "preprocessor_config.json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +56,6 @@ def inspect(folder: Path) -> FolderFacts:
     parameters = sum(map(count_parameters, weights))
     text_config = config if architecture.text_config is None else config.get(architecture.text_config)
     return FolderFacts(architecture, weights, _shape(parameters, text_config))
-
-
-def has_processor(folder: Path) -> bool:
-    """Whether the folder says how pictures are read."""
-    return any((folder / name).is_file() for name in _PROCESSORS)
 
 
 def _check_files(folder: Path) -> None:

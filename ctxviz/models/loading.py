@@ -12,9 +12,9 @@ import torch
 
 from ctxviz import __version__
 from ctxviz.errors import CtxvizError, MemoryRefusedError, ModelError, SettingsError, is_out_of_memory
-from ctxviz.models import devices, memory
+from ctxviz.models import devices, memory, processors
 from ctxviz.models.architectures import Architecture, for_config
-from ctxviz.models.folders import FolderFacts, has_processor, inspect, read_json
+from ctxviz.models.folders import FolderFacts, inspect, read_configuration, read_json
 from ctxviz.models.preparing import ReadyModel, estimate, prepare
 from ctxviz.models.progress import Progress, silent
 from ctxviz.models.quiet import quiet_transformers
@@ -77,7 +77,7 @@ class LoadedModel:
         self, ready: ReadyModel, facts: FolderFacts, device: torch.device, progress: Progress
     ) -> None:
         """Read configuration and tokenizer; weights are loaded by :meth:`in_dtype`."""
-        from transformers import AutoConfig, AutoProcessor, AutoTokenizer
+        from transformers import AutoConfig, AutoTokenizer, Gemma3Processor
 
         self.device = device
         self.hub_id: str | None = None
@@ -89,13 +89,17 @@ class LoadedModel:
         with quiet_transformers(), _explained(ready.title):
             config = AutoConfig.from_pretrained(ready.folder, local_files_only=True, trust_remote_code=False)
             self.architecture: Architecture = for_config(config)
-            reads_pictures = self.architecture.reads_pictures and has_processor(ready.folder)
-            reader = AutoProcessor if reads_pictures else AutoTokenizer
+            reads_pictures = self.architecture.reads_pictures and processors.reads_pictures(
+                ready.folder, read_configuration(ready.folder)
+            )
+            reader = Gemma3Processor if reads_pictures else AutoTokenizer
             read: Any = reader.from_pretrained(ready.folder, local_files_only=True, trust_remote_code=False)
+            if reads_pictures:
+                _require_image_tokens(read.tokenizer, config)
         self.processor: Any = read if reads_pictures else None
         """The stock processor of a model that reads pictures; None where only text can be read."""
         self.tokenizer: Any = read.tokenizer if reads_pictures else read
-        self.image_id: int | None = self.tokenizer.image_token_id if reads_pictures else None
+        self.image_id: int | None = config.image_token_id if self.architecture.reads_pictures else None
         """Of the token that stands for each tile of a picture."""
         text = self.architecture.text_config_of(config)
         self.window: int = text.max_position_embeddings
@@ -190,6 +194,19 @@ class LoadedModel:
             self._models.clear()
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
+
+
+def _require_image_tokens(tokenizer: Any, config: Any) -> None:
+    """The tokenizer and the model mean the same tokens around and in a picture.
+
+    Raises:
+        ModelError: they do not.
+    """
+    named = [getattr(tokenizer, f"{name}_id", None) for name in ("image_token", "boi_token", "eoi_token")]
+    if named != [config.image_token_id, config.boi_token_id, config.eoi_token_id]:
+        raise ModelError(
+            "The model's tokenizer has other image tokens than its config.json; download or export it again."
+        )
 
 
 _FLOAT16_WARNING = (

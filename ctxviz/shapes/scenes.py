@@ -123,8 +123,16 @@ def training_crowd(generator: np.random.Generator, count: int) -> tuple[Thing, .
 
 
 def held_out_scene(generator: np.random.Generator, count: int | None = None) -> Scene:
-    """A scene with a combination that training never shows."""
-    while not is_held_out(scene := random_scene(generator, count)):
+    """A scene of two or three things of trained kinds, two of which training never shows together."""
+    while True:
+        scene = random_scene(generator, count or int(generator.integers(2, MOST + 1)))
+        if has_new_pair(scene.things) and not has_new_kind(scene.things):
+            return scene
+
+
+def new_kind_scene(generator: np.random.Generator, count: int | None = None) -> Scene:
+    """A scene with a thing in a colour that its shape never has in training: the harder test."""
+    while not has_new_kind((scene := random_scene(generator, count)).things):
         pass
     return scene
 
@@ -133,8 +141,12 @@ QUESTIONS: Final = ("colour", "shape", "where", "what", "number", "any", "backgr
 """The sorts of question there are."""
 
 
-def questions(scene: Scene, generator: np.random.Generator) -> Iterator[tuple[str, str, str]]:
+def questions(
+    scene: Scene, generator: np.random.Generator, new_kinds: bool = True
+) -> Iterator[tuple[str, str, str]]:
     """The scene's questions with one answer each: (sort, question, answer).
+
+    Without ``new_kinds`` none asks about a thing that training never shows.
 
     A shape is asked for by its colour, and a colour by its shape, only where that names one thing.
     """
@@ -153,11 +165,11 @@ def questions(scene: Scene, generator: np.random.Generator) -> Iterator[tuple[st
     empty = int(generator.choice([place for place in range(len(PLACES)) if place not in taken]))
     yield "what", f"What is {PLACES[empty]}?", "nothing"
     yield "number", "How many shapes are there?", NUMBERS[len(scene.things) - 1]
-    yield "any", f"Is there {_absent(scene, generator).name}?", "no"
+    yield "any", f"Is there {_absent(scene, generator, new_kinds).name}?", "no"
     yield "background", "What colour is the background?", scene.background
 
 
-def _absent(scene: Scene, generator: np.random.Generator) -> Thing:
+def _absent(scene: Scene, generator: np.random.Generator, new_kinds: bool) -> Thing:
     """A thing the scene does not show; half the time it shares a colour or a shape with one it shows."""
     kinds = {thing.kind for thing in scene.things}
     while True:
@@ -165,5 +177,5 @@ def _absent(scene: Scene, generator: np.random.Generator) -> Thing:
         if generator.random() < 0.5:
             near = scene.things[int(generator.integers(len(scene.things)))]
             colour, shape = (near.colour, shape) if generator.random() < 0.5 else (colour, near.shape)
-        if (colour, shape) not in kinds:
+        if (colour, shape) not in kinds and (new_kinds or (colour, shape) not in NEW_KINDS):
             return Thing(0, colour, shape)

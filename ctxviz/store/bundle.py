@@ -32,7 +32,7 @@ def save_run(
     """Write a run, finished or not; the same run gives the same bytes. A path is replaced whole or not.
 
     ``vectors=False`` leaves out the coordinates, by far the largest part. ``pictures=True`` puts the files of
-    its pictures in; otherwise only their sha256 is told.
+    its pictures in, and tells the scenes of drawn ones; otherwise only their sha256 is told.
 
     Raises:
         BundleError: the run is larger than a bundle may be, or its pictures are wanted and not at hand.
@@ -42,7 +42,9 @@ def save_run(
     _check_size(run, n, vectors)
     data = archive.pack(
         {
-            archive.DESCRIPTION: description.write(run, n),
+            archive.DESCRIPTION: description.write(
+                run, n, stored_pictures.scenes(run.pictures) if pictures else ()
+            ),
             "steps.parquet": tables.steps_table(run, n),
             "layers.parquet": tables.layers_table(run, n),
             "coordinates.parquet": tables.coordinates_table(run, n, vectors),
@@ -78,7 +80,7 @@ def load_run(source: str | Path | bytes | BinaryIO) -> Run:
     series, references = reading.read_steps(parts["steps.parquet"], about)
     layers = reading.read_layers(parts["layers.parquet"], about)
     vectors = reading.read_coordinates(parts["coordinates.parquet"], about)
-    pictures = stored_pictures.read(parts, about.context)
+    pictures = stored_pictures.read(parts, about.context, about.scenes)
     run = Run(about.model, about.context, about.settings, pictures)
     for k in range(len(about.steps)):
         run.append(_step(about, k, series, layers, vectors))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -12,6 +14,7 @@ import numpy as np
 from ctxviz.errors import BundleError, SettingsError
 from ctxviz.records import Baseline, Context, Fold, ImageSpan, ModelIdentity, RunSettings, TopTokens
 from ctxviz.run import SCHEMA_VERSION, Run
+from ctxviz.shapes import writing
 from ctxviz.store.fields import Fields, encodable, parse
 from ctxviz.store.limits import LAYERS, STEPS, TEXT, WIDTH, broken
 
@@ -46,10 +49,15 @@ class Description:
     forgotten_vectors: int
     steps: tuple[StepText, ...]
     version: int
+    scenes: tuple[str | None, ...]
+    """For each picture the text of the scene it is said to be drawn from; None where it is another."""
 
 
-def write(run: Run, steps: int) -> bytes:
-    """``run.json`` of the first ``steps`` steps, in ASCII; lone surrogates are replaced when it is read."""
+def write(run: Run, steps: int, scenes: Sequence[str | None] = ()) -> bytes:
+    """``run.json`` of the first ``steps`` steps, in ASCII; lone surrogates are replaced when it is read.
+
+    ``scenes``: for each picture the text of the scene that it was drawn from, or None.
+    """
     settings = asdict(run.settings) | {"fold": str(run.settings.fold)}
     images = [[span.start, span.end] for span in run.context.images]
     context = asdict(run.context) | {"fold": str(run.context.fold), "images": images}
@@ -63,6 +71,8 @@ def write(run: Run, steps: int) -> bytes:
         "forgotten_vectors": run.forgotten_vectors,
         "steps": [_write_step(run, k) for k in range(steps)],
     }
+    if any(scene is not None for scene in scenes):
+        described["scenes"] = list(scenes)
     return json.dumps(described, allow_nan=False, separators=(",", ":")).encode("ascii")
 
 
@@ -125,6 +135,7 @@ def read(data: bytes) -> Description:
         forgotten_vectors=fields.integer("forgotten_vectors", 0, BIG),
         steps=tuple(_read_step(step, settings) for step in steps),
         version=version,
+        scenes=_read_scenes(fields, len(context.images)),
     )
 
 
@@ -227,6 +238,21 @@ def _read_images(fields: Fields, tokens: int) -> tuple[ImageSpan, ...]:
             raise broken("the place of a picture does not lie inside its prompt")
         spans.append(ImageSpan(*pair))
     return tuple(spans)
+
+
+def _read_scenes(fields: Fields, pictures: int) -> tuple[str | None, ...]:
+    """For each picture a scene or None; a run without drawn pictures, or an older one, tells none."""
+    listed = fields.get("scenes") if "scenes" in fields else [None] * pictures
+    if not (isinstance(listed, list) and len(listed) == pictures):
+        raise broken("its list of scenes is not one for each picture")
+    return tuple(None if text is None else _read_scene(text) for text in listed)
+
+
+def _read_scene(text: object) -> str:
+    if isinstance(text, str):
+        with suppress(ValueError):
+            return writing.write(writing.read(text))
+    raise broken("the scene of a picture has no meaning")
 
 
 def _check_fold(fold: Fold, tokens: int, pictures: int) -> None:

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from ctxviz.errors import BundleError, PictureError
 from ctxviz.pictures import Picture, read_bytes
 from ctxviz.records import Context
+from ctxviz.shapes.recognition import scene_named, scene_of
+from ctxviz.shapes.writing import write
 from ctxviz.store.archive import PICTURE
 from ctxviz.store.limits import MIB, PICTURE_BYTES, PICTURE_PIXELS, PICTURES, broken
 
@@ -49,8 +51,17 @@ def written(pictures: Sequence[Picture], context: Context) -> dict[str, bytes]:
     return {f"{PICTURE}{index}": picture.data for index, picture in enumerate(pictures)}
 
 
-def read(parts: Mapping[str, bytes], context: Context) -> tuple[Picture, ...]:
+def scenes(pictures: Sequence[Picture]) -> tuple[str | None, ...]:
+    """The text of the scene that each picture was drawn from; None for any other picture."""
+    found = map(scene_of, pictures)
+    return tuple(None if scene is None else write(scene) for scene in found)
+
+
+def read(parts: Mapping[str, bytes], context: Context, scenes: Sequence[str | None]) -> tuple[Picture, ...]:
     """The pictures of ``context`` from a bundle's entries; none where any of them is missing.
+
+    ``scenes``: what the bundle says that each was drawn from. It becomes the picture's name if the scene,
+    drawn here, is that very picture; a photograph cannot pass for a drawing.
 
     Raises:
         BundleError: one cannot be read or is not the context's, or there are more than the context has.
@@ -60,13 +71,15 @@ def read(parts: Mapping[str, bytes], context: Context) -> tuple[Picture, ...]:
         raise broken("it holds more pictures than its prompt")
     found: list[Picture] = []
     pixels = 0
-    for number, (name, sha256) in enumerate(zip(expected, context.image_sha256, strict=True), 1):
+    told = zip(expected, context.image_sha256, scenes, strict=True)
+    for number, (name, sha256, scene) in enumerate(told, 1):
         if name not in parts:
             continue
         if hashlib.sha256(parts[name]).hexdigest() != sha256:
             raise broken(f"its picture {number} is another than the one in its prompt")
         try:
-            picture = read_bytes(parts[name])
+            drawn = scene is not None and scene_named(scene, sha256) is not None
+            picture = read_bytes(parts[name], scene if scene is not None and drawn else "")
         except PictureError:
             raise broken(f"its picture {number} cannot be decoded") from None
         pixels += picture.image.width * picture.image.height

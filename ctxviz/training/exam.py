@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ctxviz.shapes.scenes import DESCRIBE, Scene, held_out_scene, questions
+from ctxviz.shapes.scenes import DESCRIBE, Scene, questions
 from ctxviz.training.batches import IGNORED, Asked, Lines, draw_all, read_pictures
 
 
@@ -91,9 +91,3 @@ def _similar(asked: Sequence[Asked]) -> Iterator[list[Asked]]:
     """Lines of a sort together, so that little is padded."""
     for sort in dict.fromkeys(line.sort for line in asked):
         yield [line for line in asked if line.sort == sort]
-
-
-def held_out(seed: int, count: int, things: int | None = None) -> list[Scene]:
-    """Scenes with combinations that training never shows."""
-    generator = np.random.default_rng(seed)
-    return [held_out_scene(generator, things) for _ in range(count)]

@@ -12,9 +12,8 @@ import numpy as np
 
 from ctxviz.shapes.scenes import (
     Scene,
-    has_new_kind,
     held_out_scene,
-    random_scene,
+    new_kind_scene,
     training_scene,
 )
 from ctxviz.training import exam, train_eyes, train_tiny
@@ -40,29 +39,27 @@ def _any(_: Scene) -> bool:
 
 
 TINY_ROWS: Final = (
-    Row("held-out combinations", _any, held_out_scene),
-    Row("held-out, a colour its shape never had", lambda scene: has_new_kind(scene.things), held_out_scene),
-    Row("held-out, black background", lambda scene: scene.background == "black", held_out_scene),
-    Row("held-out, one shape", lambda scene: len(scene.things) == 1, held_out_scene),
-    Row("held-out, two shapes", lambda scene: len(scene.things) == 2, held_out_scene),
-    Row("held-out, three shapes", lambda scene: len(scene.things) == 3, held_out_scene),
-    Row("combinations that were trained", _any, training_scene),
+    Row("held-out pairs of things", _any, held_out_scene),
+    Row("held-out pairs, black background", lambda scene: scene.background == "black", held_out_scene),
+    Row("held-out pairs, two shapes", lambda scene: len(scene.things) == 2, held_out_scene),
+    Row("held-out pairs, three shapes", lambda scene: len(scene.things) == 3, held_out_scene),
+    Row("one shape, a kind that was trained", _any, lambda generator: training_scene(generator, 1)),
+    Row("one to three shapes, pairs that were trained", _any, training_scene),
+    Row("a colour that its shape never had", _any, new_kind_scene),
 )
 EYES_ROWS: Final = (
-    Row("held-out, two shapes", _any, lambda generator: held_out_scene(generator, 2)),
+    Row("held-out pairs, two shapes", _any, lambda generator: held_out_scene(generator, 2)),
     Row(
-        "held-out, two shapes, black background",
+        "held-out pairs, two shapes, black background",
         lambda scene: scene.background == "black",
         lambda generator: held_out_scene(generator, 2),
     ),
+    Row("one shape, a kind that was trained", _any, lambda generator: training_scene(generator, 1)),
+    Row("two shapes, pairs that were trained", _any, lambda generator: training_scene(generator, 2)),
+    Row("three shapes, held-out pairs", _any, lambda generator: held_out_scene(generator, 3)),
     Row(
-        "held-out, two shapes, a colour its shape never had",
-        lambda scene: has_new_kind(scene.things),
-        lambda generator: held_out_scene(generator, 2),
+        "two shapes, a colour that its shape never had", _any, lambda generator: new_kind_scene(generator, 2)
     ),
-    Row("one shape, any", _any, lambda generator: random_scene(generator, 1)),
-    Row("three shapes, any", _any, lambda generator: random_scene(generator, 3)),
-    Row("two shapes that were trained", _any, lambda generator: training_scene(generator, 2)),
 )
 
 

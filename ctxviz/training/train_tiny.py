@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from ctxviz.shapes.scenes import Scene, questions, training_scene
+from ctxviz.shapes.scenes import COLOURS, QUESTIONS, SHAPES, Scene, questions, training_scene
 from ctxviz.training import exam
 from ctxviz.training.batches import IGNORED, Asked, Lines, draw_all, encode, read_pictures
 from ctxviz.training.checkpoint import Checkpoint
@@ -21,19 +21,18 @@ from ctxviz.training.looking import Heads, Looking, LookingPlan, looking_loss
 from ctxviz.training.schedule import advance, make_optimizer, schedule
 from ctxviz.training.tiny_shapes import IDS, IMAGE_TOKENS, make_model, make_processor
 
-ASKED_MORE: Final = {"colour": 4.0, "where": 12.0, "shape": 2.0, "what": 2.0, "background": 2.0, "any": 1.5}
-"""How much likelier a sort of question is to be trained on; the others 1."""
-
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What a training run does; the same plan gives the same model on the same machine."""
 
     looking: LookingPlan = field(default_factory=LookingPlan)
-    steps: int = 3000
+    steps: int = 3300
     scenes: int = 32
     questions: int = 2
     """Per scene and step, beside its caption."""
+    asked: tuple[float, ...] = (4.0, 2.0, 12.0, 2.0, 1.0, 1.5, 2.0)
+    """How likely each sort of scenes.QUESTIONS is to be asked, relative to the others."""
     turn: int = 1000
     """The step from which only half of the scenes are captioned, and one question more is asked of each."""
     rate: float = 2e-3
@@ -42,6 +41,9 @@ class Plan:
     decay: float = 0.01
     looking_weight: float = 0.1
     """Of the helper heads' loss while the whole model trains."""
+    mistaken: float = 0.15
+    """How often, after the turn, a colour or a shape that was said is read as another: what is said next then
+    has to come from the picture, and not from which words were seen together."""
     easy: int = 960
     """Steps over which scenes grow from one thing to three."""
 
@@ -50,6 +52,7 @@ class Plan:
         return self.looking.steps + self.steps
 
 
+GLANCE_SEED: Final = 10**9
 Report = Callable[[int, int, str], None]
 """Called after each step with the steps done, all steps, and how it goes in a few words."""
 
@@ -84,6 +87,10 @@ class _Speaking:
 
     def __init__(self, plan: Plan, model: Any, heads: Heads, processor: Any) -> None:
         self._plan, self._model, self._heads, self._processor = plan, model, heads, processor
+        self._words = [
+            torch.tensor(processor.tokenizer.convert_tokens_to_ids([f"▁{word}" for word in words]))
+            for words in (COLOURS, SHAPES)
+        ]
         parts = [(model.model.vision_tower, plan.tower_share), (model, 1.0), (heads, plan.tower_share)]
         self.optimizer = make_optimizer(parts, plan.decay)
 
@@ -100,26 +107,36 @@ class _Speaking:
         lines = encode_for(self._processor)
         helped, told = looking_loss(self._heads, seen.last_hidden_state, drawn)
         captioned = scenes[: plan.scenes // 2] if turned else scenes
-        said = _answer_loss(model, lines(exam.caption_lines(captioned)), seen)
-        asked = _answer_loss(model, lines(_some_questions(scenes, plan.questions + turned, generator)), seen)
+        said = self._loss(lines(exam.caption_lines(captioned)), seen, generator, turned)
+        some = _some_questions(scenes, plan.questions + turned, plan.asked, generator)
+        asked = self._loss(lines(some), seen, generator, turned)
         loss = said + asked + plan.looking_weight * helped
         advance(self.optimizer, loss, plan.rate * schedule(done / plan.steps))
         row = {"caption loss": said, "answer loss": asked, "looking loss": helped}
         return {name: round(value.item(), 5) for name, value in row.items()} | {"shapes told": round(told, 4)}
 
+    def _loss(self, lines: Lines, seen: Any, generator: np.random.Generator, turned: bool) -> torch.Tensor:
+        """Cross entropy of the answers' tokens, nats, given what the tower saw in each of the pictures."""
+        ids = self._misread(lines, generator) if turned else lines.ids
+        shown = type(seen)(pooler_output=seen.pooler_output[lines.pictures])
+        hidden = self._model.model(
+            input_ids=ids,
+            token_type_ids=lines.types,
+            mm_encoder_outputs={"image": shown},
+            use_cache=False,
+        ).last_hidden_state[:, :-1]
+        labels = lines.labels[:, 1:]
+        wanted = labels != IGNORED
+        return functional.cross_entropy(self._model.lm_head(hidden[wanted]), labels[wanted])
 
-def _answer_loss(model: Any, lines: Lines, seen: Any) -> torch.Tensor:
-    """Cross entropy of the answers' tokens, nats, given what the tower saw in each picture of the batch."""
-    shown = type(seen)(pooler_output=seen.pooler_output[lines.pictures])
-    hidden = model.model(
-        input_ids=lines.ids,
-        token_type_ids=lines.types,
-        mm_encoder_outputs={"image": shown},
-        use_cache=False,
-    ).last_hidden_state[:, :-1]
-    labels = lines.labels[:, 1:]
-    wanted = labels != IGNORED
-    return functional.cross_entropy(model.lm_head(hidden[wanted]), labels[wanted])
+    def _misread(self, lines: Lines, generator: np.random.Generator) -> torch.Tensor:
+        """The ids with some of the answers' colours and shapes replaced by others; labels stay."""
+        ids = lines.ids.clone()
+        chosen = torch.from_numpy(generator.random(ids.shape)) < self._plan.mistaken
+        for words in self._words:
+            here = chosen & (lines.labels != IGNORED) & torch.isin(ids, words)
+            ids[here] = words[torch.from_numpy(generator.integers(len(words), size=int(here.sum())))]
+        return ids
 
 
 def encode_for(processor: Any) -> Callable[[Sequence[Asked]], Lines]:
@@ -135,12 +152,15 @@ def encode_for(processor: Any) -> Callable[[Sequence[Asked]], Lines]:
     return lines
 
 
-def _some_questions(scenes: Sequence[Scene], count: int, generator: np.random.Generator) -> list[Asked]:
+def _some_questions(
+    scenes: Sequence[Scene], count: int, asked: tuple[float, ...], generator: np.random.Generator
+) -> list[Asked]:
     lines = []
+    likely = dict(zip(QUESTIONS, asked, strict=True))
     for i, scene in enumerate(scenes):
-        pool = list(questions(scene, generator))
+        pool = list(questions(scene, generator, new_kinds=False))
         sorts = [sort for sort, _, _ in pool]
-        weights = np.array([ASKED_MORE.get(sort, 1.0) / sorts.count(sort) for sort in sorts])
+        weights = np.array([likely[sort] / sorts.count(sort) for sort in sorts])
         for j in generator.choice(len(pool), size=count, replace=False, p=weights / weights.sum()):
             sort, question, answer = pool[int(j)]
             lines.append(Asked(i, question, answer, sort))
@@ -155,14 +175,10 @@ def _count(share: float, generator: np.random.Generator) -> int:
 
 
 def _glance(model: Any, processor: Any) -> dict[str, float]:
-    """Shares of right answers on a few held-out scenes."""
+    """Shares of right answers on a few scenes that training may show and did not; held-out ones wait."""
     model.eval()
-    scores = exam.examine(
-        model,
-        encode_for(processor),
-        processor.image_processor,
-        exam.held_out(1, 200),
-        np.random.default_rng(1),
-    )
+    generator = np.random.default_rng(GLANCE_SEED)
+    scenes = [training_scene(generator) for _ in range(200)]
+    scores = exam.examine(model, encode_for(processor), processor.image_processor, scenes, generator)
     model.train()
     return {f"right {sort}": round(score.share, 4) for sort, score in scores.items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import streamlit as st
@@ -31,15 +31,44 @@ def chosen() -> Fold:
     return Fold("span", start, last + 1)
 
 
-def options(pictures: int) -> dict[str, str]:
-    """The folds that can be chosen for a prompt of so many pictures, and their words."""
+def options(pictures: int, fold: str = "") -> dict[str, str]:
+    """The folds that can be chosen for a prompt of so many pictures, and their words.
+
+    Where ``fold`` is about the first of pictures of which it alone is left, it stays: others may come back.
+    """
     words = {"all": "all but the current token", "all-but-bos": "all but start and current"}
     if pictures:
         them = "picture" if pictures == 1 else "pictures"
-        words |= {"image": f"only the {them}", "text": f"all but the {them}"}
+        only = fold if (pictures, fold) == (1, "image:1") else "image"
+        words |= {only: f"only the {them}", "text": f"all but the {them}"}
     if pictures > 1:
         words |= {f"image:{k}": f"picture {k}" for k in range(1, pictures + 1)}
     return words | {SPAN: "a span of the prompt"}
+
+
+def follow(before: Sequence[str], after: Sequence[str]) -> str | None:
+    """Let a fold of one picture be about the same picture when the prompt's pictures change.
+
+    The pictures are told by their hashes. Where as many are there as before, one was put in the place of
+    another, and the fold is about the place. Returns a sentence where the folded picture is gone.
+    """
+    state = st.session_state
+    number = 0 if state.fold == SPAN else Fold.parse(state.fold).number
+    if not 0 < number <= len(before) or len(after) == len(before):
+        return None
+    folded = before[number - 1]
+    if after[number - 1 : number] == [folded]:
+        return None
+    if folded in after:
+        state.fold = f"image:{after.index(folded) + 1}"
+        return None
+    state.fold = "all"
+    return f"The fold was about picture {number}, which is gone; now all but the current token is folded."
+
+
+def for_link(fold: Fold, pictures: int, scenes: int) -> Fold:
+    """What an address says of a fold: nothing of one of several pictures where it does not hold them all."""
+    return Fold() if fold.number and scenes < pictures else fold
 
 
 def draw(tokens: tuple[str, ...] | None, pictures: int, ask: Callable[[], None]) -> str | None:
@@ -48,7 +77,7 @@ def draw(tokens: tuple[str, ...] | None, pictures: int, ask: Callable[[], None])
     Returns a sentence where a picture to fold is gone, or the span had to be made smaller.
     """
     state = st.session_state
-    known = options(pictures)
+    known = options(pictures, state.fold)
     gone = None if state.fold in known else _without(state.fold, pictures)
     if gone:
         state.fold = "all"

@@ -10,7 +10,8 @@ import streamlit as st
 
 from ctxviz.errors import BundleError
 from ctxviz.run import Run
-from ctxviz.ui.recorded import RECORDED
+from ctxviz.ui import messages
+from ctxviz.ui.recorded import available
 from ctxviz.ui.session import Session
 
 UPLOAD_LIMIT_MB: Final = 64
@@ -25,20 +26,7 @@ def draw(session: Session) -> None:
     with st.container(horizontal=True, key="runs", vertical_alignment="center"):
         run = session.view.run
         if run is not None and len(run):
-            with_pictures = bool(run.pictures) and bool(st.session_state.get("with_pictures"))
-            st.download_button(
-                "Download this run",
-                data=lambda: bundle(run, pictures=with_pictures),
-                file_name=file_name(run),
-                mime="application/zip",
-                on_click="ignore",
-                key="download",
-                help="A .ctxviz file: opens here without a model, and in pandas, DuckDB or polars.",
-            )
-            if run.pictures:
-                st.checkbox(
-                    "with its pictures", key="with_pictures", help=_PICTURES_HELP, persist_state="session"
-                )
+            _draw_download(session, run)
         with st.popover("Open a run"):
             st.file_uploader(
                 "A .ctxviz file",
@@ -50,15 +38,60 @@ def draw(session: Session) -> None:
             )
         if session.earlier:
             st.button("Back to the previous run", key="back", on_click=session.go_back)
-        with st.popover("Recorded runs"):
-            for name, title in RECORDED.items():
-                st.button(
-                    title,
-                    key=f"recorded-{name}",
-                    type="tertiary",
-                    on_click=session.show_recorded,
-                    args=(name,),
-                )
+        recorded = available()
+        if recorded:
+            with st.popover("Recorded runs"):
+                for name, title in recorded.items():
+                    st.button(
+                        title,
+                        key=f"recorded-{name}",
+                        type="tertiary",
+                        on_click=session.show_recorded,
+                        args=(name,),
+                    )
+
+
+def _draw_download(session: Session, run: Run) -> None:
+    """Pictures go into the file only where the reader says so of this very run."""
+    key = f"with_pictures-{session.number_of(run)}"
+    too_large = why_not_with_pictures(run)
+    with_pictures = bool(run.pictures) and not too_large and bool(st.session_state.get(key))
+    st.download_button(
+        "Download this run",
+        data=lambda: bundle(run, pictures=with_pictures),
+        file_name=file_name(run),
+        mime="application/zip",
+        on_click="ignore",
+        key="download",
+        help="A .ctxviz file: opens here without a model, and in pandas, DuckDB or polars.",
+    )
+    if run.pictures:
+        st.checkbox(
+            "with its pictures",
+            key=key,
+            help=_PICTURES_HELP,
+            disabled=bool(too_large),
+            persist_state="session",
+        )
+    if too_large:
+        messages.hint(too_large, "with-pictures")
+
+
+def why_not_with_pictures(run: Run) -> str:
+    """Why the run cannot be downloaded with its pictures, as a sentence; empty where it can."""
+    from ctxviz.store import check_pictures
+
+    try:
+        check_pictures(run.pictures)
+    except BundleError as error:
+        return str(error)
+    size = sum(len(picture.data) for picture in run.pictures)
+    if not run.pictures or size + run.vector_bytes <= UPLOAD_LIMIT_MB * 2**20:
+        return ""
+    return (
+        f"The run's pictures take {size:,} bytes, and with them its file could be larger than the "
+        f"{UPLOAD_LIMIT_MB} MiB that can be opened here; download it without them, or use smaller pictures."
+    )
 
 
 def bundle(run: Run, *, pictures: bool = False) -> bytes:

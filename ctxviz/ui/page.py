@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 import streamlit as st
 
 from ctxviz.errors import CtxvizError
-from ctxviz.ui import controls, fold_control, messages, tab
+from ctxviz.ui import controls, fold_control, messages, picture_jobs, tab
 from ctxviz.ui.recorded import recorded_run
 from ctxviz.ui.session import Session
 from ctxviz.ui.url_state import Link, fits_in_link, from_query, to_query
@@ -33,6 +34,7 @@ def begin() -> Session:
     session: Session = state.session
     session.leave_what_never_began()
     session.revive()
+    picture_jobs.tidy(session)
     return session
 
 
@@ -46,13 +48,18 @@ def end(session: Session, shown: str, changing: bool) -> None:
 
     ``shown`` is the state the page was begun with: a change while it was drawn must not be missed.
     """
-    _write_link(session.described(controls.chosen(session.focus)))
+    link = session.described(controls.chosen(session.focus))
+    fold = fold_control.for_link(link.fold, len(session.used(link.model)), len(link.scenes))
+    _write_link(replace(link, fold=fold))
     tab.remember(session.view.id, keep=session.view.run is not recorded_run(), resume=_resume)
     if changing:
         watch(session.view, shown)
     if session.sweep is not None and worker().holds(session.sweep.view.id):
-        # A sweep goes on while its reader looks at another page, but not for a tab that is gone.
+        # This goes on while its reader looks at another page, but not for a tab that is gone.
         watch(session.sweep.view, session.sweep.view.state)
+    for request in session.looks.values():
+        if request.view.state in ACTIVE:
+            watch(request.view, request.view.state)
     worker().warm(WARM_DELAY_SECONDS)
 
 

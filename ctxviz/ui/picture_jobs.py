@@ -11,7 +11,7 @@ from ctxviz.picture_findings import Occlusion, Swap, WithoutPictures
 from ctxviz.pictures import Picture
 from ctxviz.run import Run
 from ctxviz.ui.turns import Job
-from ctxviz.ui.views import View, views
+from ctxviz.ui.views import ACTIVE, FINISHED, View, views
 from ctxviz.ui.worker import worker
 
 if TYPE_CHECKING:
@@ -68,8 +68,10 @@ class PictureRequest:
         variant = run.variants[asked.variant]
         if asked.kind == "occlusion":
             return engine.occlude(model, run, asked.step, variant, picture=asked.picture, grid=asked.grid)
-        assert self.other is not None
-        return engine.swap(model, run, self.other, asked.step, variant, picture=asked.picture)
+        # The engine's alone from here on: a large photograph is let go of with its job.
+        other, self.other = self.other, None
+        assert other is not None
+        return engine.swap(model, run, other, asked.step, variant, picture=asked.picture)
 
 
 class _Working:
@@ -98,16 +100,22 @@ class _Working:
         """Nothing waits."""
 
 
-def forget_others(session: Session) -> None:
-    """Answers are kept while their run is on screen; what is still asked about another run is stopped."""
+def tidy(session: Session) -> None:
+    """Answers are kept while their run is on screen; what is still asked about another run is stopped.
+
+    A run that has not begun takes the place of none: it may fail.
+    """
+    run = session.view.run
     for question, request in list(session.looks.items()):
-        if request.run is not session.view.run:
+        if run is not None and request.run is not run:
             worker().stop(request.view.id)
             del session.looks[question]
+        elif request.view.state in FINISHED:
+            request.other = None
 
 
 def ask(session: Session, reference: str, question: Question, other: Picture | None = None) -> None:
-    """Have the worker answer a question about the run on screen.
+    """Have the worker answer a question about the run on screen; one of the same kind is stopped for it.
 
     Raises:
         CtxvizError: there is no finished run, or the worker is busy.
@@ -117,4 +125,7 @@ def ask(session: Session, reference: str, question: Question, other: Picture | N
         raise PromptError("There is no finished run to ask about; make one, or wait until it has ended.")
     request = PictureRequest(views().create(), reference, run, question, other)
     worker().submit(request.job())
+    for before in session.looks.values():
+        if before.question.kind == question.kind and before.view.state in ACTIVE:
+            worker().stop(before.view.id)
     session.looks[question] = request

@@ -11,10 +11,11 @@ from streamlit.components.v2 import component
 from ctxviz.models.catalogue import CATALOGUE
 from ctxviz.pictures import FORMATS, MAX_BYTES, Picture
 from ctxviz.shapes.gallery import GALLERY
-from ctxviz.ui import components, controls, messages, picture_source, scene_form
-from ctxviz.ui.picture_source import DRAWN_ONLY, scene_of, scene_picture, words_of
+from ctxviz.ui import components, controls, fold_control, messages, picture_source, scene_form
+from ctxviz.ui.picture_source import DRAWN_ONLY, MOST_PASTED, MOST_PICTURES, scene_of, scene_picture, words_of
 from ctxviz.ui.session import Session
-from ctxviz.ui.shown_prompt import PictureFiles
+from ctxviz.ui.shown_prompt import PICTURE_FILES, shown_width
+from ctxviz.ui.tab_pictures import hashes
 
 WAYS: Final = {"samples": "Samples", "scene": "Draw a scene", "file": "From files", "camera": "Camera"}
 THUMBNAIL_PIXELS: Final = 64
@@ -25,7 +26,7 @@ PASTE: Final = "paste"
 PICTURE_MODEL: Final = "gemma-3-270m-pictures"
 """What a reader gets who wants a picture and has chosen a model that reads text only."""
 
-_FILES: Final = PictureFiles()
+_USE: Final = "Use a picture as context"
 _BESIDE_HELP: Final = "A picture chosen next stands after those that are there, instead of replacing them."
 _paste = component("ctxviz.pictures", js=components.bootstrap("pictures.js"))
 
@@ -34,12 +35,13 @@ def draw(session: Session, model: str) -> None:
     """The panel, for models that may read pictures; for others the way to one."""
     if not picture_source.reads_pictures(model):
         st.button(
-            "Use a picture as context",
+            _USE,
             key="use_picture",
             type="tertiary",
             help=f"Takes {CATALOGUE[PICTURE_MODEL].title}, which reads pictures; this model reads text only.",
             on_click=_acting(lambda _: controls.choose_model(PICTURE_MODEL)),
         )
+        _draw_paste(reads_text_only=True)
         return
     with st.container(key="pictures"):
         if session.pictures:
@@ -54,8 +56,8 @@ def draw(session: Session, model: str) -> None:
                 key="picture_way",
                 persist_state="session",
             )
-            messages.hint("or paste one with Ctrl+V", "paste")
-            _draw_paste(session)
+            messages.hint("or paste one", "paste")
+            _draw_paste()
             if session.pictures:
                 st.toggle("Keep the others", key="beside", help=_BESIDE_HELP, persist_state="session")
             _draw_back(session)
@@ -70,7 +72,11 @@ def _acting(action: Callable[[Session], None]) -> Callable[[], None]:
     def call() -> None:
         session: Session = st.session_state.session
         session.notices.clear()
+        before = hashes(session.pictures)
         action(session)
+        gone = fold_control.follow(before, hashes(session.pictures))
+        if gone:
+            session.notices.append(gone)
 
     return call
 
@@ -101,7 +107,11 @@ def _draw_chosen(session: Session) -> None:
 
 def _draw_thumbnail(k: int, picture: Picture) -> None:
     with st.container(horizontal=True, key=f"picture{k}", width="content", vertical_alignment="center"):
-        st.image(_FILES.png(picture), width=THUMBNAIL_PIXELS, alt=f"Picture {k + 1}: {words_of(picture)}")
+        st.image(
+            PICTURE_FILES.png(picture),
+            width=shown_width(picture, THUMBNAIL_PIXELS),
+            alt=f"Picture {k + 1}: {words_of(picture)}",
+        )
         with st.container(key=f"picture-words{k}", width="content"):
             messages.hint(f"{k + 1}  {words_of(picture)}", f"picture{k}")
             messages.hint(_facts(picture), f"picture-facts{k}")
@@ -136,7 +146,7 @@ def _draw_back(session: Session) -> None:
             "Take those of the run on screen",
             key="run_pictures",
             type="tertiary",
-            on_click=_acting(lambda s: picture_source.show(s, pictures)),
+            on_click=_acting(lambda s: picture_source.choose(s, pictures, beside=False)),
         )
 
 
@@ -190,13 +200,20 @@ def _take(session: Session, uploads: list[Any]) -> None:
     picture_source.take_files(session, ((file.getvalue(), file.name) for file in uploads), beside=_beside())
 
 
-def _draw_paste(session: Session) -> None:
-    def take() -> None:
+def _draw_paste(*, reads_text_only: bool = False) -> None:
+    def take(session: Session) -> None:
         files, problems = picture_source.pasted_files(st.session_state[PASTE].get("pasted"))
         session.notices[:] = problems
+        before = hashes(session.pictures)
         picture_source.take_files(session, files, beside=_beside())
+        if reads_text_only and hashes(session.pictures) != before:
+            session.notices.append(
+                "This model reads text only; what was pasted is kept. Press "
+                f"“{_USE}” for a model that sees it."
+            )
 
-    _paste(key=PASTE, data={"limit": MAX_BYTES}, on_pasted_change=take)
+    limits = {"each": MAX_BYTES, "together": MOST_PASTED, "most": MOST_PICTURES}
+    _paste(key=PASTE, data=limits, on_pasted_change=_acting(take))
 
 
 def _draw_hints(session: Session, model: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, Protocol
@@ -17,6 +16,8 @@ from ctxviz.shapes.writing import read, write
 
 MOST_PICTURES: Final = 8
 """Of one prompt in the page; each may hold a large photograph in memory."""
+MOST_PASTED: Final = 2 * MAX_BYTES
+"""Bytes pasted at once; the browser sends them in one message."""
 UNDONE: Final = 3
 """Choices that can be undone."""
 DRAWN_ONLY: Final = ("tiny-shapes", "gemma-3-270m-pictures")
@@ -37,7 +38,7 @@ def reads_pictures(reference: str) -> bool:
     if entry is None:
         entry = next((e for e in CATALOGUE.values() if e.hub_id and e.hub_id == reference), None)
     if entry is not None:
-        return bool(getattr(entry, "reads_pictures", False))
+        return entry.reads_pictures
     return bool(reference) and not reference.lower().endswith(".gguf")
 
 
@@ -79,28 +80,83 @@ def show(holder: Holder, pictures: Sequence[Picture]) -> None:
     holder.pictures[:] = pictures
 
 
-def choose(holder: Holder, pictures: Sequence[Picture], *, beside: bool) -> None:
+def choose(holder: Holder, pictures: Iterable[Picture], *, beside: bool) -> None:
     """Take pictures in: instead of those there, or ``beside`` them. Too many are left out, and told."""
-    together = [*(holder.pictures if beside else ()), *pictures]
-    left_out = len(together) - MOST_PICTURES
-    if left_out > 0:
-        last = "the last one was" if left_out == 1 else f"the last {left_out} were"
-        holder.notices.append(
-            f"A prompt takes at most {MOST_PICTURES} pictures here; {last} left out. Remove one to make room."
-        )
-    if pictures:
-        show(holder, together[:MOST_PICTURES])
+    choice = _Choice(holder, beside)
+    for picture in pictures:
+        choice.add(picture)
+    choice.end()
 
 
 def take_files(holder: Holder, files: Iterable[tuple[bytes, str]], *, beside: bool) -> None:
-    """Read files of (bytes, name) and choose those that are pictures; each other one becomes a sentence."""
-    good = []
+    """Read files of (bytes, name) and choose those that are pictures; each other one becomes a sentence.
+
+    Files for which there is no room are not read.
+    """
+    choice = _Choice(holder, beside)
     for data, name in files:
+        if choice.full:
+            choice.too_many += 1
+            continue
         try:
-            good.append(read_bytes(data, name))
+            choice.add(read_bytes(data, name))
         except PictureError as error:
             holder.notices.append(str(error))
-    choose(holder, good, beside=beside)
+    choice.end()
+
+
+class _Choice:
+    """Pictures taken in one after the other, as long as a prompt has room for them."""
+
+    def __init__(self, holder: Holder, beside: bool) -> None:
+        self._holder = holder
+        self._kept = list(holder.pictures) if beside else []
+        self._added = False
+        self.too_many = 0
+        self._too_large = 0
+
+    @property
+    def full(self) -> bool:
+        return len(self._kept) >= MOST_PICTURES
+
+    def add(self, picture: Picture) -> None:
+        if self.full:
+            self.too_many += 1
+        elif sum(map(_pixels, (*self._kept, picture))) > _most_pixels():
+            self._too_large += 1
+        else:
+            self._kept.append(picture)
+            self._added = True
+
+    def end(self) -> None:
+        """Show what was taken in, where it is not what is shown already, and tell what was left out."""
+        holder = self._holder
+        if self.too_many:
+            last = "the last one was" if self.too_many == 1 else f"the last {self.too_many} were"
+            holder.notices.append(
+                f"A prompt takes at most {MOST_PICTURES} pictures here; {last} left out. "
+                "Remove one to make room."
+            )
+        if self._too_large:
+            these = "one was" if self._too_large == 1 else f"{self._too_large} were"
+            holder.notices.append(
+                f"The pictures of a prompt may have {_most_pixels():,} pixels together; {these} left out. "
+                "Remove one, or make them smaller."
+            )
+        before, after = ([picture.sha256 for picture in some] for some in (holder.pictures, self._kept))
+        if self._added and before != after:
+            show(holder, self._kept)
+
+
+def _pixels(picture: Picture) -> int:
+    return picture.image.width * picture.image.height
+
+
+def _most_pixels() -> int:
+    """As many as a run's file can hold."""
+    from ctxviz.store.limits import PICTURE_PIXELS
+
+    return PICTURE_PIXELS
 
 
 def undo(holder: Holder) -> None:
@@ -112,22 +168,29 @@ def undo(holder: Holder) -> None:
 def pasted_files(value: Any) -> tuple[list[tuple[bytes, str]], list[str]]:
     """Files of (bytes, name) that a browser says were pasted, and a sentence for each that cannot be taken.
 
-    A browser sends a list of ``{"name", "data"}`` with base64 data, or ``{"name", "size"}`` of one too large.
+    A browser sends a list of ``{"name", "data"}`` with base64 data, or ``{"name", "size"}`` of one too large,
+    and ``{"left_out"}``, how many it did not send.
     """
     files: list[tuple[bytes, str]] = []
     problems: list[str] = []
-    for item in value[:MOST_PICTURES] if isinstance(value, list) else ():
+    for item in value[: MOST_PICTURES + 1] if isinstance(value, list) else ():
         if not isinstance(item, Mapping):
             continue
-        name, data, size = (item.get(key) for key in ("name", "data", "size"))
+        name, data, size, left_out = (item.get(key) for key in ("name", "data", "size", "left_out"))
         if isinstance(data, str):
             try:
                 files.append((base64.b64decode(data, validate=True), name if isinstance(name, str) else ""))
-            except binascii.Error:
+            except ValueError:
                 problems.append("The pasted picture did not arrive whole; paste it again.")
         elif isinstance(size, int):
             problems.append(
                 f"The pasted picture is {size:,} bytes large, and at most {MAX_BYTES:,} are read; "
                 "make it smaller."
+            )
+        elif isinstance(left_out, int) and left_out > 0:
+            these = "One pasted file was" if left_out == 1 else f"{left_out:,} pasted files were"
+            problems.append(
+                f"{these} left out; at once paste at most {MOST_PICTURES} files, all of them pictures, of "
+                f"{MOST_PASTED // 10**6} MB together."
             )
     return files, problems

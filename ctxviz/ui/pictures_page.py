@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 import numpy as np
 import streamlit as st
-from PIL.Image import Image
+from streamlit.runtime.uploaded_file_manager import UploadedFile
 
 from ctxviz.errors import PictureError
 from ctxviz.figures import before_after, occlusion, swap
 from ctxviz.figures.text import counted, quoted
+from ctxviz.models.catalogue import CATALOGUE
 from ctxviz.picture_findings import Occlusion, Swap, WithoutPictures, folded_pictures, grids
 from ctxviz.pictures import FORMATS, MAX_BYTES, Picture, read_bytes
 from ctxviz.run import Run
 from ctxviz.shapes.gallery import GALLERY
-from ctxviz.ui import components, controls, messages, page, picture_jobs, run_card
+from ctxviz.ui import components, messages, page, picture_asking, run_card
 from ctxviz.ui.picture_jobs import PictureRequest, Question
+from ctxviz.ui.picture_panel import UPLOAD_LIMIT_MB
 from ctxviz.ui.picture_source import scene_picture, words_of
 from ctxviz.ui.session import Session
-from ctxviz.ui.views import ACTIVE, views
-from ctxviz.ui.worker import worker
+from ctxviz.ui.shown_prompt import PICTURE_FILES, shown_width
 
 THUMBNAIL_PIXELS: Final = 132
 NUMBER_PIXELS: Final = 160
-PROGRESS_SECONDS: Final = 1.0
 OWN_FILE: Final = "a file of my own"
 _INTRODUCTION: Final = (
     "A picture becomes image tokens, and folding turns what they do to the answer into weights. Take the "
@@ -37,7 +36,6 @@ def draw() -> None:
     """One run of the page's script."""
     session = page.begin()
     state, changing = session.view.state, page.changes(session.view)
-    picture_jobs.forget_others(session)
     with st.sidebar:
         run_card.draw_sidebar(session)
     messages.heading(2, "Pictures: what of them is in the weights?", "page-head")
@@ -76,6 +74,12 @@ def missing(run: Run) -> str:
 
 def _draw_tools(session: Session, run: Run) -> None:
     variant = run_card.draw_variant(session, run)
+    chosen = "" if run.model.key in CATALOGUE else ", the model chosen on the Live page"
+    messages.hint(
+        f"Questions go to {quoted(picture_asking.reference_of(run) or 'no model')}{chosen}. A model with another checksum "
+        "than the run's is refused, or, where either has none, one with another name or shape.",
+        "pictures-model",
+    )
     _draw_before_after(session, run, variant)
     messages.heading(2, "What in the picture do the patches carry?", "occlusion-head")
     picture, step = _draw_choice(session, run, variant)
@@ -91,7 +95,7 @@ def _draw_before_after(session: Session, run: Run, variant: int) -> None:
     found = request.found if request is not None and isinstance(request.found, WithoutPictures) else None
     _draw_answers(run, before_after.answers(run, variant, found))
     cost = f"Reads the prompt without its picture once for each of {counted(len(run), 'token')}, at most."
-    _draw_asking(session, question, "Ask without the picture", cost)
+    picture_asking.draw(session, run, question, "Ask without the picture", cost)
     if found is not None:
         card = before_after.before_after(run, variant, found)
         components.figure(card, key="before-after", name="before-after")
@@ -109,17 +113,15 @@ def _draw_answers(run: Run, answers: tuple[before_after.Answer, ...]) -> None:
             if k == 0:
                 with st.container(horizontal=True, key="answer-pictures"):
                     for number, picture in enumerate(run.pictures, 1):
-                        st.image(_thumbnail(picture), alt=f"Picture {number}: {words_of(picture)}")
+                        _draw_thumbnail(picture, f"Picture {number}: {words_of(picture)}")
             with st.container(key=f"verdict-answer{k}"):
                 st.text(answer.marked)
             if k:
                 messages.hint(f"{answer.agreement}.", f"agreement{k}")
 
 
-def _thumbnail(picture: Picture) -> Image:
-    small = picture.image.copy()
-    small.thumbnail((THUMBNAIL_PIXELS, THUMBNAIL_PIXELS))
-    return small
+def _draw_thumbnail(picture: Picture, alt: str) -> None:
+    st.image(PICTURE_FILES.png(picture), width=shown_width(picture, THUMBNAIL_PIXELS), alt=alt)
 
 
 def _draw_choice(session: Session, run: Run, variant: int) -> tuple[int, int]:
@@ -132,12 +134,15 @@ def _draw_choice(session: Session, run: Run, variant: int) -> tuple[int, int]:
     with st.container(horizontal=True, key="picture-choice", vertical_alignment="bottom"):
         picture = choices[0]
         if len(choices) > 1:
+            if state.get("picture_looked_at") not in choices:
+                state.picture_looked_at = choices[0]
             picture = st.selectbox(
                 "Picture",
                 choices,
                 format_func=lambda k: f"{k + 1}",
                 width=NUMBER_PIXELS,
                 key="picture_looked_at",
+                persist_state="session",
             )
         st.number_input(
             "Token",
@@ -145,7 +150,7 @@ def _draw_choice(session: Session, run: Run, variant: int) -> tuple[int, int]:
             len(run) - 1,
             width=NUMBER_PIXELS,
             key="picture_step",
-            on_change=lambda: session.pick(int(state.picture_step), None, variant),
+            on_change=lambda: session.pick(int(state.picture_step), session.focus.layer, variant),
         )
         # Not in the label, which is read as Markdown.
         messages.hint(quoted(run.token(step)[4]), "picture-token")
@@ -166,9 +171,10 @@ def telling(run: Run, variant: int) -> int:
 
 def _draw_occlusion(session: Session, run: Run, asked: Question) -> None:
     choices = [g for g in grids(run, asked.picture) if g > 1] or [1]
-    grid = st.segmented_control(
-        "Squares a side", choices, default=choices[-1], required=True, key=f"grid-{asked.picture}"
-    )
+    key = f"grid-{asked.picture}"
+    if st.session_state.get(key) not in choices:
+        st.session_state[key] = choices[-1]
+    grid = st.segmented_control("Squares a side", choices, required=True, key=key, persist_state="session")
     question = Question("occlusion", asked.picture, asked.step, asked.variant, int(grid or choices[-1]))
     squares = counted(question.grid**2, "square")
     cost = (
@@ -181,18 +187,25 @@ def _draw_occlusion(session: Session, run: Run, asked: Question) -> None:
             card = occlusion.occlusion(request.found, run.pictures[asked.picture])
             components.figure(card, key="occlusion", name="occlusion")
 
-    _draw_asking(session, question, f"Cover {squares}", cost, show)
+    picture_asking.draw(session, run, question, f"Cover {squares}", cost, show)
 
 
 def _draw_swap(session: Session, run: Run, asked: Question) -> None:
+    first = run.pictures[asked.picture]
     messages.hint(
-        f"A is picture {asked.picture + 1} of the run ({words_of(run.pictures[asked.picture])}); choose B.",
+        f"A is picture {asked.picture + 1} of the run ({words_of(first)}); choose B.",
         "swap-a",
     )
-    other = _other_picture(run.pictures[asked.picture])
+    other = _other_picture(first)
+    with st.container(horizontal=True, key="swap-pictures", vertical_alignment="center"):
+        for name, picture in (("A", first), ("B", other)):
+            if picture is not None:
+                with st.container(key=f"swap-picture-{name}", width="content"):
+                    _draw_thumbnail(picture, f"Picture {name}: {words_of(picture)}")
+                    messages.hint(f"{name}: {words_of(picture)}", f"swap-words-{name}")
     if other is None:
         return
-    if other.sha256 == run.pictures[asked.picture].sha256:
+    if other.sha256 == first.sha256:
         messages.hint("B is the same picture as A: every distance below is to be 0.", "swap-same")
     question = Question("swap", asked.picture, asked.step, asked.variant, other=other.sha256)
 
@@ -203,81 +216,41 @@ def _draw_swap(session: Session, run: Run, asked: Question) -> None:
             components.figure(swap.swap_distances(request.found), key="distances", name="swap-distances")
 
     cost = "Reads the prompt with A and with B, and builds and replays the token's patches of each."
-    _draw_asking(session, question, "Swap the pictures", cost, show, other)
+    picture_asking.draw(session, run, question, "Swap the pictures", cost, show, other)
 
 
 def _other_picture(first: Picture) -> Picture | None:
     """Picture B: one of the drawn samples, or a file; at first a sample that is not A."""
     titles = [*(sample.title for sample in GALLERY), OWN_FILE]
     same = [scene_picture(sample.scene).sha256 == first.sha256 for sample in GALLERY]
-    with st.container(horizontal=True, key="swap-b", vertical_alignment="bottom"):
-        title = st.selectbox(
-            "Picture B",
-            titles,
-            index=same.index(False),
-            width=320,
-            key="swap_sample",
-            persist_state="session",
-        )
-        if title != OWN_FILE:
-            scene = GALLERY[titles.index(title)].scene
-            st.image(_thumbnail(scene_picture(scene)), alt=f"Picture B: {scene.caption()}")
-            return scene_picture(scene)
-    given = st.file_uploader(
-        f"{', '.join(FORMATS[:-1])} or {FORMATS[-1]}, at most {MAX_BYTES // 10**6} MB", key="swap_file"
+    title = st.selectbox(
+        "Picture B",
+        titles,
+        index=same.index(False),
+        width=320,
+        key="swap_sample",
+        persist_state="session",
     )
-    if given is None:
-        return None
-    try:
-        picture = read_bytes(given.getvalue(), given.name)
-    except PictureError as error:
-        messages.tell("error", str(error), "swap-file")
-        return None
-    st.image(_thumbnail(picture), alt="Picture B")
-    return picture
+    if title != OWN_FILE:
+        return scene_picture(GALLERY[titles.index(title)].scene)
+    given = st.file_uploader(
+        f"{', '.join(FORMATS[:-1])} or {FORMATS[-1]}, at most {MAX_BYTES // 10**6} MB",
+        max_upload_size=UPLOAD_LIMIT_MB,
+        key="swap_file",
+    )
+    return None if given is None else _read_once(given)
 
 
-def _draw_asking(
-    session: Session,
-    question: Question,
-    words: str,
-    cost: str,
-    show: Callable[[PictureRequest], None] = lambda _: None,
-    other: Picture | None = None,
-) -> None:
-    """A button with what it costs; then how far it is, with a way to stop; then what was found."""
-    request = session.looks.get(question)
-    state = None if request is None else request.view.state
-    if request is None or state in ("failed", "stopped"):
-        reference = controls.chosen_model()
-        st.button(
-            words,
-            key=f"ask-{question.kind}",
-            on_click=page.attempt(lambda _: picture_jobs.ask(session, reference, question, other)),
-        )
-        messages.hint(cost, f"cost-{question.kind}")
-    if request is None:
-        return
-    if state in ACTIVE:
-        _going(request, show)
-        return
-    if state == "failed":
-        messages.tell("error", request.view.message, f"ask-{question.kind}")
-    elif state == "stopped":
-        messages.tell("note", "Stopped before it was finished; what was found so far stays.", question.kind)
-    show(request)
-
-
-@st.fragment(run_every=PROGRESS_SECONDS)
-def _going(request: PictureRequest, show: Callable[[PictureRequest], None]) -> None:
-    """What is found so far, drawn again while there is more to come."""
-    view, kind = request.view, request.question.kind
-    # Says that somebody still waits for it.
-    views().get(view.id)
-    if view.state not in ACTIVE:
-        st.rerun()
-    with st.container(horizontal=True, key=f"going-{kind}", vertical_alignment="center"):
-        st.progress(min(1.0, view.progress or 0.0), width=NUMBER_PIXELS * 2)
-        messages.hint(f"{view.stage or 'waiting for a turn'} …", f"stage-{kind}")
-        st.button("Stop", key=f"stop-{kind}", on_click=lambda: worker().stop(view.id))
-    show(request)
+def _read_once(given: UploadedFile) -> Picture | None:
+    """The picture in a file, decoded when it is new; a sentence where there is none in it."""
+    state = st.session_state
+    if state.get("swap_read", ("", None))[0] != given.file_id:
+        try:
+            state.swap_read = given.file_id, read_bytes(given.getvalue(), given.name)
+        except PictureError as error:
+            state.swap_read = given.file_id, str(error)
+    read: Picture | str = state.swap_read[1]
+    if isinstance(read, Picture):
+        return read
+    messages.tell("error", read, "swap-file")
+    return None

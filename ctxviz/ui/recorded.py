@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -18,17 +17,31 @@ RECORDED: Final = {
 """Titles by the name of the file in assets."""
 
 
-@cache
+_READ: Final[dict[str, Run]] = {}
+
+
+def available() -> dict[str, str]:
+    """The titles of those whose files are there, by name."""
+    return {name: title for name, title in RECORDED.items() if _path(name).is_file()}
+
+
 def recorded_run(name: str = "recorded-mars") -> Run | None:
-    """A recorded run, or None where its file is missing or cannot be read."""
+    """A recorded run, always the same object, or None where its file is missing or cannot be read."""
     from ctxviz.store import load_run
 
-    try:
-        return load_run(ASSETS / f"{name}.ctxviz")
-    except (BundleError, OSError):
-        return None
+    if name not in _READ:
+        try:
+            # Two threads may have read it; both get the first.
+            _READ.setdefault(name, load_run(_path(name)))
+        except (BundleError, OSError):
+            return None
+    return _READ[name]
 
 
 def is_recorded(run: Run | None) -> bool:
     """Whether it is one of those that come with ctxviz, not another like it."""
-    return run is not None and any(run is recorded_run(name) for name in RECORDED)
+    return any(run is recorded for recorded in _READ.values())
+
+
+def _path(name: str) -> Path:
+    return ASSETS / f"{name}.ctxviz"

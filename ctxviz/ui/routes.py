@@ -28,7 +28,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ctxviz.figures import metrics
 from ctxviz.ui import delta, field_values, tables
-from ctxviz.ui.shown_prompt import PictureFiles
+from ctxviz.ui.shown_prompt import PICTURE_FILES
 from ctxviz.ui.views import View, views
 
 LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]")
@@ -42,7 +42,6 @@ _FRONTEND: Final = Path(__file__).parent / "frontend"
 _MIME: Final = {".js": "text/javascript", ".css": "text/css"}
 _HOST: Final = re.compile(r"[A-Za-z0-9.-]+|\[[0-9A-Fa-f:]+\]", re.ASCII)
 _COUNT: Final = re.compile(r"\d{1,9}", re.ASCII)
-_PICTURES: Final = PictureFiles()
 
 
 def routes() -> list[Route]:
@@ -224,7 +223,7 @@ def _picture(request: Request) -> Response:
     picture = pictures[int(number)]
     if not picture.sha256.startswith(request.query_params.get("sha256", "")):
         return _json({"error": "unknown picture"}, 404)
-    return Response(_PICTURES.png(picture), media_type="image/png", headers={"Cache-Control": "no-store"})
+    return Response(PICTURE_FILES.png(picture), media_type="image/png", headers={"Cache-Control": "no-store"})
 
 
 async def _static(request: Request) -> Response:

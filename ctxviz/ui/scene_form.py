@@ -13,6 +13,7 @@ from ctxviz.shapes.scenes import BACKGROUNDS, COLOURS, MOST, PLACES, SHAPES, Sce
 from ctxviz.ui import messages
 from ctxviz.ui.picture_source import choose, scene_of, scene_picture, show
 from ctxviz.ui.session import Session
+from ctxviz.ui.tab_pictures import hashes
 
 NOTHING: Final = "nothing"
 PREVIEW_PIXELS: Final = 132
@@ -162,9 +163,15 @@ def _change(session: Session, target: int) -> None:
     if scene is None or target == _NEW or target >= len(session.pictures):
         return
     session.notices.clear()
-    picture = scene_picture(scene)
-    show(session, [picture if k == target else other for k, other in enumerate(session.pictures)])
-    st.session_state.scene_bound = picture.sha256
+    picture, state = scene_picture(scene), st.session_state
+    changed = [picture if k == target else other for k, other in enumerate(session.pictures)]
+    # Undo goes back to before the first of several changes of one picture, as far as no run came between.
+    if state.get("scene_changed") == (target, session.view.id, hashes(session.pictures)) and session.former:
+        session.pictures[:] = changed
+    else:
+        show(session, changed)
+    state.scene_changed = (target, session.view.id, hashes(changed))
+    state.scene_bound = picture.sha256
 
 
 def _add(session: Session) -> None:

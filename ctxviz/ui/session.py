@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from dataclasses import field as default
 from typing import Final
 from weakref import WeakKeyDictionary
 
 from ctxviz.errors import CtxvizError, PromptError
-from ctxviz.pictures import Picture
-from ctxviz.records import RunSettings
+from ctxviz.records import Fold, RunSettings
 from ctxviz.run import Run
 from ctxviz.sweep.spec import SweepSpec
 from ctxviz.ui.components import Event, Focus
 from ctxviz.ui.jobs import PatchRequest, TokenRequest, replay_job, run_job, wish_of
 from ctxviz.ui.picture_jobs import PictureRequest, Question
-from ctxviz.ui.picture_source import drawn, reads_pictures, scene_of
+from ctxviz.ui.picture_source import drawn
 from ctxviz.ui.recorded import RECORDED, is_recorded, recorded_run
 from ctxviz.ui.sweeping import SweepRequest, requested
+from ctxviz.ui.tab_pictures import ASKED, Asked, TabPictures, hashes
 from ctxviz.ui.url_state import Link
 from ctxviz.ui.views import View, views
 from ctxviz.ui.worker import worker
 
 MAX_PROMPT: Final = 20_000
 """Characters; more than any window of the models offered here is used for."""
-_ASKED: Final[WeakKeyDictionary[View, tuple[Picture, ...]]] = WeakKeyDictionary()
-"""The pictures of each view's run from the moment it is asked for; a reload may come before it begins."""
 _LOOKED_AT: Final = ("step", "layer", "variant", "metric", "left", "right", "coordinate", "view")
 _ASIDE: Final = {name: getattr(Link(), name) for name in _LOOKED_AT}
 FIRST_RECORDED: Final = next(iter(RECORDED))
@@ -37,7 +34,7 @@ KEPT_RUNS: Final = 8
 
 
 @dataclass
-class Session:
+class Session(TabPictures):
     """One tab: the view on screen, the earlier ones, and messages that wait to be shown."""
 
     view: View
@@ -60,12 +57,6 @@ class Session:
     # The number by which this tab knows a run, and how many were given.
     numbers: WeakKeyDictionary[Run, int] = default(default_factory=WeakKeyDictionary)
     numbered: int = 0
-    pictures: list[Picture] = default(default_factory=list)
-    """What the prompt shows, in order, for models that read pictures."""
-    former: list[list[Picture]] = default(default_factory=list)
-    """The pictures before the latest choices, which can be undone."""
-    taken: int = 0
-    """How often files were chosen."""
     link: Link | None = None
     """What the address said to look at, until the reader looks at something else."""
 
@@ -86,17 +77,9 @@ class Session:
         of_its_prompt = (
             run is not None
             and run.context.prompt == link.prompt
-            and run.context.image_sha256 == _hashes(self.used(link.model))
+            and run.context.image_sha256 == hashes(self.used(link.model))
         )
         self.focus = _focus_of(link) if of_its_prompt else Focus(metric=link.metric)
-
-    def used(self, model: str) -> tuple[Picture, ...]:
-        """The pictures that a run of this model gets: none where it reads text only."""
-        return tuple(self.pictures) if reads_pictures(model) else ()
-
-    def shows(self, pictures: Sequence[Picture]) -> bool:
-        """Whether these are the pictures that are chosen."""
-        return _hashes(pictures) == _hashes(self.pictures)
 
     def described(self, link: Link) -> Link:
         """What the address is to say: the settings in ``link``, with what is or will be looked at."""
@@ -127,7 +110,7 @@ class Session:
         pictures = self.used(link.model)
         worker().submit(run_job(view, link.model, link.prompt, settings, tokens, pictures))
         worker().stop(self.view.id)
-        _ASKED[view] = pictures
+        ASKED[view] = Asked(pictures, settings.fold)
         self.look_at(view)
         if self.link is not None and _same_run(self.link, link):
             self.focus = replace(_focus_of(self.link), metric=self.focus.metric)
@@ -184,9 +167,15 @@ class Session:
             self.focus = Focus(metric=self.focus.metric)
 
     def show_recorded(self, name: str = FIRST_RECORDED) -> None:
-        """Look at a run that comes with ctxviz."""
+        """Look at a run that comes with ctxviz, if it is not the one on screen."""
         self.notices.clear()
-        self.look_at(_recorded_view(name), recorded=True)
+        run = recorded_run(name)
+        if run is None:
+            self.notices.append(
+                "This recorded run cannot be read; install ctxviz again, or make a run of your own."
+            )
+        elif run is not self.view.run:
+            self.look_at(_recorded_view(name), recorded=True)
 
     def open(self, run: Run) -> None:
         """Look at a run from a file."""
@@ -202,10 +191,10 @@ class Session:
             return False
         self.view, self.recorded = view, is_recorded(view.run)
         self.notices.clear()
-        shown = _ASKED.get(view) or (() if view.run is None else view.run.pictures)
-        # Drawn scenes are in the address, which knows the last choice; other pictures only the run has.
-        if any(scene_of(picture) is None for picture in shown):
-            self.pictures[:] = shown
+        asked = self.bring_back(view)
+        if asked is not None and self.link is not None and asked.fold.number and self.link.fold == Fold():
+            # An address cannot name one of several pictures where it does not hold them all.
+            self.link = replace(self.link, fold=asked.fold)
         if self.link is not None:
             self.focus = _focus_of(self.link)
         return True
@@ -261,6 +250,8 @@ class Session:
         view = views().create()
         view.tell("queued")
         worker().submit(replay_job(view, reference, run, settings))
+        if self.view in ASKED:
+            ASKED[view] = ASKED[self.view]
         self.look_at(view)
 
     def ask_for_patch(self, reference: str, step: int, variant: int) -> None:
@@ -296,6 +287,13 @@ class Session:
         if self.sweep is not None:
             worker().stop(self.sweep.view.id)
 
+    def number_of(self, run: Run) -> int:
+        """The number by which this tab knows a run; the first of its runs is 1."""
+        if run not in self.numbers:
+            self.numbered += 1
+            self.numbers[run] = self.numbered
+        return self.numbers[run]
+
     def tokens_of(self, model: str, prompt: str) -> tuple[str, ...] | None:
         """The prompt's own tokens as far as they are known without loading anything."""
         request = self.request
@@ -306,12 +304,8 @@ class Session:
         ]
         if request is not None and request.context is not None:
             contexts.append((request.reference, request.context))
-        wanted = (model, prompt, _hashes(self.used(model)))
+        wanted = (model, prompt, hashes(self.used(model)))
         return next((c.token_texts for key, c in contexts if (key, c.prompt, c.image_sha256) == wanted), None)
-
-
-def _hashes(pictures: Sequence[Picture]) -> tuple[str, ...]:
-    return tuple(picture.sha256 for picture in pictures)
 
 
 def _focus_of(link: Link) -> Focus:

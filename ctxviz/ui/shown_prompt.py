@@ -123,6 +123,16 @@ class PictureFiles:
         return data
 
 
+PICTURE_FILES: Final = PictureFiles()
+"""Of this process."""
+
+
+def shown_width(picture: Picture, pixels: int) -> int:
+    """How wide a picture is shown that is to fit into a square of ``pixels``."""
+    width, height = picture.image.size
+    return max(1, round(pixels * min(1.0, width / height)))
+
+
 def _encode(image: Image.Image) -> bytes:
     longest = max(image.size)
     if longest > LARGEST_SIDE:

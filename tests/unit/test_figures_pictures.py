@@ -14,7 +14,7 @@ from ctxviz.figures.palette import DARK, LIGHT
 from ctxviz.figures.swap import crosswise, swap_distances, verdict
 from ctxviz.picture_findings import PARTS, Occlusion, Square, Swap, Voice, WithoutPictures
 from ctxviz.pictures import from_image
-from ctxviz.records import TopTokens, Variant
+from ctxviz.records import ImageSpan, TopTokens, Variant
 from tests.synthetic import synthetic_run
 
 VARIANT = Variant("floored", "written", "float32", 0, 0.6)
@@ -53,7 +53,24 @@ class TestOcclusion:
         assert {(s.xref, s.x0, s.y0) for s in outlines} == {("x", 0, 1), ("x2", 0, 1)}
         assert "row 2, column 1, TVD 0.9" in card.caption
         assert "from 0.98 to 0.5 and they say “·blue”" in card.caption
-        assert "to within 1·10⁻⁷" in card.caption
+        assert "in its context differ from these by at most 1·10⁻⁷." in card.caption
+
+    def test_the_control_tells_what_could_not_be_compared(self) -> None:
+        found = occluded([0.1, 0.2, np.nan, 0.0])
+        far = replace(found.squares[0], context_tvd=0.4)
+        lost = replace(found.squares[1], context_tvd=np.nan)
+        caption = occlusion(replace(found, squares=(far, lost, *found.squares[2:])), PICTURE).caption
+        assert "differ from these by at most 0.3; 2 squares could not be compared." in caption
+        none = occlusion(occluded([np.nan] * 4), PICTURE).caption
+        assert "cannot be compared with these for any square" in none
+        assert "at most" not in none
+
+    def test_where_nothing_was_measured_nothing_is_said_to_stay_the_same(self) -> None:
+        lost = occlusion(occluded([np.nan] * 4), PICTURE)
+        assert "No square" not in lost.caption + lost.alt
+        assert "4 squares gave no distribution" in lost.caption
+        assert "No square covered so far moves" in occlusion(occluded([0.0, np.nan]), PICTURE).caption
+        assert "No square moves" in occlusion(occluded([0.0, np.nan, 0.0, 0.0]), PICTURE).caption
 
     def test_rounding_is_not_called_strong(self) -> None:
         card = occlusion(occluded([FAINT / 2] * 4), PICTURE)
@@ -106,10 +123,14 @@ def top(*pairs: tuple[int, str, float]) -> TopTokens:
 RED, BLUE = (1, " red", 0.9), (2, " blue", 0.8)
 
 
+NOTHING = TopTokens(np.array([], np.int32), np.array([], np.float32), ())
+
+
 def swapped(one: TopTokens, other: TopTokens, **distances: list[float]) -> Swap:
-    zeros = {part: np.array(distances.get(part, [0.5, 0.25]), np.float32) for part in PARTS}
+    found = {part: np.array(distances.get(part, [0.5, 0.25]), np.float32) for part in PARTS}
     voices = (Voice(top(RED), one, 1e-7, 0.8), Voice(top(BLUE), other, 2e-7, 0.7))
-    return Swap(0, 2, VARIANT, ("a", "b"), zeros, voices, 0.75)
+    made = {part: np.ones(len(values), bool) for part, values in found.items()}
+    return Swap(0, 2, VARIANT, ("a red circle", "<b>.png"), found, voices, 0.75, made)
 
 
 class TestSwap:
@@ -127,7 +148,7 @@ class TestSwap:
     def test_zeros_and_gaps_are_counted_and_zeros_drawn(self) -> None:
         card = swap_distances(swapped(top(RED), top(BLUE), up=[0.0, 0.5], down=[np.nan, np.nan]))
         assert "1 value is exactly 0." in card.caption
-        assert "2 values are missing" in card.caption
+        assert "2 values are missing, where A's update is zero or one is not finite." in card.caption
         assert "ΔW_down" not in [t.name for t in card.figure.data]
         assert card.table["down"] == [None, None]
 
@@ -136,7 +157,8 @@ class TestSwap:
         bars = {t.name: t for t in card.figure.data}
         assert list(bars["model with picture A"].x) == pytest.approx([0.9, None])
         assert list(bars["patches of B, no picture"].x) == [None, pytest.approx(0.8)]
-        assert list(bars["patches of A, no picture"].text) == ["ΔA  0.9", "ΔA  not in its list"]
+        assert list(bars["patches of A, no picture"].text) == ["ΔA  0.9", ""]
+        assert "4 bars are missing, where a token is not among the most probable" in card.caption
         fills = {name: bar.marker.color == "rgba(0,0,0,0)" for name, bar in bars.items()}
         assert [fills[name] for name in bars] == [False, True, False, True]
         assert "to the model with A 1·10⁻⁷, with B 0.8" in card.caption
@@ -153,12 +175,97 @@ class TestSwap:
     def test_the_verdict_names_what_is_said(self, one: tuple, other: tuple, words: str) -> None:
         assert verdict(swapped(top(one), top(other))).startswith(words)
 
+    @pytest.mark.parametrize(
+        ("one", "other", "words"),
+        [
+            (NOTHING, NOTHING, "Neither picture's patches give a distribution: their logits are no numbers."),
+            (
+                NOTHING,
+                top(BLUE),
+                "A's patches give no distribution and B's say “·blue”: B's as the model does with B.",
+            ),
+            (
+                top(BLUE),
+                NOTHING,
+                "A's patches say “·blue” and B's give no distribution: A's not as the model does with A.",
+            ),
+        ],
+    )
+    def test_the_verdict_claims_nothing_of_logits_that_are_no_numbers(
+        self, one: TopTokens, other: TopTokens, words: str
+    ) -> None:
+        assert verdict(swapped(one, other)) == words
+
+    def test_the_verdict_compares_with_no_model_that_says_nothing(self) -> None:
+        found = swapped(top(RED), top(BLUE))
+        mute = replace(found.voices[1], context=NOTHING)
+        assert verdict(replace(found, voices=(found.voices[0], mute))) == (
+            "A's patches say “·red” and B's say “·blue”: A's as the model does with A;"
+            " the model gives no distribution with B."
+        )
+
+    def test_the_verdict_compares_tokens_and_not_their_cut_texts(self) -> None:
+        long = "x" * 40
+        one, other = top((3, long + "1", 0.9)), top((4, long + "2", 0.9))
+        shown = f"“{'x' * 24}…”"
+        assert verdict(swapped(one, other)).startswith(
+            f"A's patches say {shown} (token id 3) and B's say {shown} (token id 4): neither"
+        )
+
+    def test_both_pictures_are_named(self) -> None:
+        found = swapped(top(RED), top(BLUE))
+        for card in (crosswise(found), swap_distances(found)):
+            assert card.caption.startswith("A is “a red circle”, B is “<b>.png”.")
+            assert card.table["picture A"] == ["a red circle"] * 2
+            assert card.table["picture B"] == ["<b>.png"] * 2
+            assert "<b>.png" not in card.figure.to_json()
+        nameless = crosswise(replace(found, names=("", "cat.png")))
+        assert nameless.caption.startswith("A is a picture without a name, B is “cat.png”.")
+
+    def test_the_distance_of_the_two_models_is_in_the_table(self) -> None:
+        assert crosswise(swapped(top(RED), top(BLUE))).table["tvd model A, model B"] == [0.75, 0.75]
+
+    def test_each_kind_of_gap_has_its_own_reason(self) -> None:
+        nan = np.nan
+        found = swapped(top(RED), top(BLUE), gate=[nan, 0.5, nan, nan], up=[nan, 0.5, 0.5, nan],
+                        down=[nan] * 4, scale=[nan, 0.5, 0.5, 0.5])  # fmt: skip
+        made = {
+            "gate": np.array([False, True, True, False]),
+            "up": np.array([False, True, True, False]),
+            "down": np.zeros(4, bool),
+            "scale": np.array([False, True, True, True]),
+        }
+        late = replace(found, made=made, variant=replace(VARIANT, first_layer=1))
+        caption = swap_distances(late).caption
+        assert "Layers before 1 are not patched." in caption
+        assert "These patches have no ΔW_down for both pictures." in caption
+        assert "2 values are missing, where A or B gives no such update in that layer." in caption
+        assert "1 value is missing, where A's update is zero or one is not finite." in caption
+        whole = swap_distances(swapped(top(RED), top(BLUE))).caption
+        assert "missing" not in whole
+        assert "not patched" not in whole
+
+    def test_an_empty_figure_says_so(self) -> None:
+        found = swapped(NOTHING, NOTHING, **{part: [np.nan, np.nan] for part in PARTS})
+        mute = tuple(replace(voice, context=NOTHING) for voice in found.voices)
+        card = crosswise(replace(found, voices=mute))
+        assert card.figure.layout.annotations[0].text == "no distribution: the logits are no numbers"
+        assert "no numbers: model with picture A; patches of A, no picture; model" in card.caption
+        assert "bars are missing" not in card.caption
+        distances = swap_distances(found)
+        assert distances.figure.layout.annotations[0].text == "no distance could be measured"
+        assert swap_distances(swapped(top(RED), top(BLUE))).figure.layout.annotations == ()
+        # One that is silent beside others that are not.
+        some = crosswise(swapped(NOTHING, top(BLUE)))
+        assert some.figure.layout.annotations == ()
+        assert "no numbers: patches of A, no picture." in some.caption
+
 
 class TestBeforeAfter:
     run = synthetic_run(6, 8, 8)
 
-    def without(self, ids: list[int], texts: list[str]) -> WithoutPictures:
-        return WithoutPictures("float32", (0,), tuple(ids), tuple(texts), False)
+    def without(self, ids: list[int], texts: list[str], ended: bool = False) -> WithoutPictures:
+        return WithoutPictures("float32", (0,), tuple(ids), tuple(texts), ended)
 
     def test_tokens_that_differ_are_enclosed_and_those_that_do_not_are_not(self) -> None:
         ids = [self.run.token(k)[3] for k in range(3)]
@@ -181,7 +288,7 @@ class TestBeforeAfter:
         assert column.text[1] == "same"
         boxes = [s for s in card.figure.layout.shapes if s.x0 < 1 < s.x1]
         assert len(boxes) == 1
-        assert "ended after 2 tokens" in card.caption
+        assert "“Without it”: 2 tokens so far." in card.caption
         assert card.table["Without it"][:3] == [MARKUP, "same", None]
         assert card.table["Without it: same"][:3] == [False, True, None]
 
@@ -191,6 +298,53 @@ class TestBeforeAfter:
         assert f"first {MOST_ROWS} of {MOST_ROWS + 5} tokens" in card.caption
         assert len(card.figure.data[0].y) == MOST_ROWS
         assert len(card.table["step"]) == MOST_ROWS + 5
+
+    def test_an_answer_has_ended_only_where_it_wrote_its_end(self) -> None:
+        ids = [self.run.token(0)[3], -1]
+        for ended, words in ((True, "ended after 2"), (False, "2 so far")):
+            found = self.without(ids, [" a", " b"], ended)
+            _, without, patched = answers(self.run, 0, found)
+            assert without.agreement == f"1 of 8 tokens as with the picture, {words}"
+            assert "so far" not in patched.agreement
+            caption = before_after(self.run, 0, found).caption
+            assert ("“Without it” ended after 2 tokens." in caption) == ended
+            assert ("so far" in caption) != ended
+        whole = self.without([self.run.token(k)[3] for k in range(8)], ["x"] * 8)
+        assert answers(self.run, 0, whole)[1].agreement == "8 of 8 tokens as with the picture"
+
+    @pytest.mark.parametrize(
+        ("dropped", "titles"),
+        [
+            ((0, 1, 2), ["With the pictures", "Without them", "Patched, without them"]),
+            ((1,), ["With the pictures", "Without picture 2", "Patched, without picture 2"]),
+            ((0, 2), ["With the pictures", "Without pictures 1 and 3", "Patched, without pictures 1 and 3"]),
+        ],
+    )
+    def test_the_dropped_pictures_are_named_where_others_stay(
+        self, dropped: tuple[int, ...], titles: list[str]
+    ) -> None:
+        run = synthetic_run(2, 8, 3)
+        spans = tuple(ImageSpan(4 * k, 4 * k + 3) for k in range(3))
+        run.context = replace(run.context, images=spans, image_sha256=("0", "1", "2"))
+        found = WithoutPictures("float32", dropped, (-1,), ("x",), False)
+        made = answers(run, 0, found)
+        assert [a.title.split(" (")[0] for a in made] == titles
+        assert made[1].agreement == "0 of 3 tokens as with the pictures, 1 so far"
+
+    def test_a_patched_token_without_a_distribution_is_told_and_not_left_empty(self) -> None:
+        run = synthetic_run(2, 8, 3)
+        honest = run.top
+        run.top = lambda step, variant: NOTHING if step == 1 else honest(step, variant)
+        patched = answers(run, 0, None)[1]
+        assert (patched.texts[1], patched.differs[1], patched.silent) == (None, True, 1)
+        assert "⟨no distribution⟩" in patched.marked
+        assert patched.agreement.endswith(", 1 without a distribution")
+        card = before_after(run, 0)
+        assert card.figure.data[1].text[1] == "✗ <i>no distribution</i>"
+        assert card.figure.data[1].customdata[1] == "no distribution"
+        assert "has no distribution at 1 token, where its logits are no numbers" in card.caption
+        assert card.table[f"{patched.title}: same"][1] is None
+        assert "no distribution" not in before_after(self.run, 0).caption
 
     def test_an_empty_run_says_so(self) -> None:
         card = before_after(synthetic_run(2, 8, 0), 0)

@@ -11,9 +11,9 @@ import torch
 from transformers import AutoProcessor
 
 from ctxviz.engine import prepare, stream
-from ctxviz.engine.picture_prompt import find_images
+from ctxviz.engine.picture_prompt import compose, find_images
 from ctxviz.engine.prompt import tokenise
-from ctxviz.errors import CtxvizError, PictureError, PromptError, SettingsError
+from ctxviz.errors import CtxvizError, ModelError, PictureError, PromptError, SettingsError
 from ctxviz.models import LoadedModel, load_model
 from ctxviz.pictures import from_image
 from ctxviz.records import Fold, ImageSpan, RunSettings, Step
@@ -210,9 +210,22 @@ def test_pictures_that_do_not_fit_the_window(model: LoadedModel) -> None:
 
 def test_spans_are_found_in_ids(model: LoadedModel) -> None:
     boi, eoi, tile = IMAGE_ID - 2, IMAGE_ID - 1, IMAGE_ID
-    ids = (BOS_ID, boi, tile, tile, eoi, 9, boi, tile, eoi, boi, tile, tile, tile, eoi, 8)
-    assert find_images(model, ids) == (ImageSpan(1, 5), ImageSpan(6, 9), ImageSpan(9, 14))
-    assert find_images(model, (BOS_ID, 9, 8)) == ()
+    picture = (boi, *[tile] * 4, eoi)
+    ids = (BOS_ID, *picture, 9, *picture, *picture, 8)
+    assert find_images(model, ids, 3) == (ImageSpan(1, 7), ImageSpan(8, 14), ImageSpan(14, 20))
+
+
+@pytest.mark.parametrize("ids", [(9,), (IMAGE_ID - 2, IMAGE_ID, IMAGE_ID, IMAGE_ID - 1, 9)])
+def test_a_picture_without_a_whole_place_of_its_own_is_told(model: LoadedModel, ids: tuple[int, ...]) -> None:
+    with pytest.raises(ModelError, match="no place of its own"):
+        find_images(model, (BOS_ID, *ids), 1)
+
+
+@pytest.mark.parametrize("template", ["{{ raise_exception('no') }}", "{% if %}"])
+def test_a_template_that_fails_is_told(model: LoadedModel, template: str, monkeypatch: Any) -> None:
+    monkeypatch.setattr(model.processor, "chat_template", template)
+    with pytest.raises(ModelError, match="chat template cannot be used"):
+        compose(model, "the", 1)
 
 
 def test_the_models_read_the_pieces_that_the_prompt_is_shown_by(model: LoadedModel) -> None:

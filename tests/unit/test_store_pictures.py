@@ -15,12 +15,14 @@ from ctxviz.errors import BundleError
 from ctxviz.pictures import MAX_BYTES, Picture, from_image
 from ctxviz.records import Context, Fold, ImageSpan, Step
 from ctxviz.run import Run
+from ctxviz.shapes.recognition import scene_of, scene_picture
+from ctxviz.shapes.scenes import Scene, Thing
+from ctxviz.shapes.writing import write
 from ctxviz.store import check_pictures, load_run, stored_pictures
 from tests.bundles import PARTS, differences, packed, parts_of, saved
 from tests.synthetic import synthetic_identity, synthetic_items, synthetic_run
 
 SPANS = (ImageSpan(1, 7), ImageSpan(8, 14))
-FOLD = Fold.parse("image:2")
 
 
 def picture(colour: str, size: tuple[int, int] = (6, 4)) -> Picture:
@@ -31,11 +33,12 @@ PICTURES = (picture("red"), picture("blue"))
 
 
 def run_of(pictures: tuple[Picture, ...] = PICTURES, hashes: tuple[str, ...] | None = None) -> Run:
-    """Two steps of a prompt with two pictures."""
+    """Two steps of a prompt with two pictures, or as many as there are hashes; the last one is folded."""
     hashes = tuple(p.sha256 for p in PICTURES) if hashes is None else hashes
+    fold = Fold.parse(f"image:{len(hashes)}")
     ids = tuple(range(16))
-    context = Context("say", ids, tuple(f"t{i}" for i in ids), FOLD, hashes, SPANS[: len(hashes)])
-    settings = synthetic_run(2, 8, 2, fold=FOLD).settings
+    context = Context("say", ids, tuple(f"t{i}" for i in ids), fold, hashes, SPANS[: len(hashes)])
+    settings = synthetic_run(2, 8, 2, fold=fold).settings
     run = Run(synthetic_identity(2, 8), context, settings, pictures)
     for item in synthetic_items(run, 2):
         run.append(item) if isinstance(item, Step) else run.refer(item)
@@ -192,3 +195,68 @@ def test_a_bundle_of_before_pictures_opens() -> None:
     back = load_run(described(parts_of(saved(run)), lambda context: context.pop("images")))
     assert differences(back, run) == []
     assert (back.context.images, back.pictures) == ((), ())
+
+
+SCENE = Scene((Thing(0, "red", "circle"), Thing(4, "blue", "square")))
+DRAWN = scene_picture(SCENE)
+
+
+def with_scenes(texts: object, pictures: tuple[Picture, ...]) -> bytes:
+    """A bundle with these pictures that says these scenes of them."""
+    bundle = parts_of(saved(run_of(pictures, tuple(p.sha256 for p in pictures)), pictures=True))
+    run = json.loads(bundle["run.json"]) | {"scenes": texts}
+    return packed(bundle | {"run.json": json.dumps(run).encode()})
+
+
+def test_a_drawn_picture_comes_back_as_its_scene() -> None:
+    pictures = (PICTURES[0], DRAWN)
+    run = run_of(pictures, tuple(p.sha256 for p in pictures))
+    bundle = parts_of(saved(run, pictures=True))
+    assert json.loads(bundle["run.json"])["scenes"] == [None, write(SCENE)]
+    back = load_run(packed(bundle))
+    assert [scene_of(p) for p in back.pictures] == [None, SCENE]
+    assert [p.name for p in back.pictures] == ["", write(SCENE)]
+    assert saved(back, pictures=True) == saved(run, pictures=True)
+
+
+def test_scenes_are_told_only_with_their_pictures() -> None:
+    run = run_of((DRAWN,), (DRAWN.sha256,))
+    bundle = parts_of(saved(run))
+    assert write(SCENE).encode() not in bundle["run.json"]
+    assert "scenes" not in json.loads(parts_of(saved(run_of(), pictures=True))["run.json"])
+
+
+def test_a_bundle_of_before_scenes_opens_and_its_drawing_is_a_file() -> None:
+    bundle = parts_of(saved(run_of((DRAWN,), (DRAWN.sha256,)), pictures=True))
+    run = json.loads(bundle["run.json"])
+    del run["scenes"]
+    (back,) = load_run(packed(bundle | {"run.json": json.dumps(run).encode()})).pictures
+    assert (back.sha256, back.name) == (DRAWN.sha256, "")
+
+
+def test_a_picture_that_is_not_the_scene_it_is_said_to_be_keeps_no_name() -> None:
+    other = Scene((Thing(0, "green", "circle"),), "black")
+    for text, pictures in ((write(SCENE), PICTURES[:1]), (write(other), (DRAWN,))):
+        (back,) = load_run(with_scenes([text], pictures)).pictures
+        assert (back.sha256, back.name) == (pictures[0].sha256, "")
+    same = load_run(with_scenes([write(SCENE)], (DRAWN,))).pictures[0]
+    assert same.name == write(SCENE)
+
+
+@pytest.mark.parametrize(
+    ("texts", "words"),
+    [
+        ([], "one for each picture"),
+        ([None, None], "one for each picture"),
+        ("red-circle-0.white", "one for each picture"),
+        (None, "one for each picture"),
+        ([{}], "has no meaning"),
+        ([7], "has no meaning"),
+        (["holiday.png"], "has no meaning"),
+        (["red-circle-0.red-circle-0.white"], "has no meaning"),
+        (["red-circle-0." * 10**3], "has no meaning"),
+    ],
+)
+def test_scenes_that_cannot_be_are_refused(texts: object, words: str) -> None:
+    with pytest.raises(BundleError, match=words):
+        load_run(with_scenes(texts, (DRAWN,)))

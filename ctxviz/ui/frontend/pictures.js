@@ -5,7 +5,7 @@ const mounted = new WeakMap();
 export default function mount({ parentElement: root, data, setTriggerValue }) {
   const paste = mounted.get(root) ?? begin(root);
   paste.calls += 1;
-  paste.limit = data.limit;
+  paste.limits = data;
   paste.send = (files) => setTriggerValue("pasted", files);
   const call = paste.calls;
   return () => {
@@ -28,7 +28,23 @@ async function take(event, paste) {
   const typing = event.target.closest?.("input, textarea") && event.clipboardData.types.includes("text/plain");
   if (!files.length || typing) return;
   event.preventDefault();
-  paste.send(await Promise.all(files.map((file) => pack(file, paste.limit))));
+  const { chosen, leftOut } = choose(files, paste.limits);
+  const packed = await Promise.all(chosen.map((file) => pack(file, paste.limits.each)));
+  if (leftOut) packed.push({ left_out: leftOut });
+  paste.send(packed);
+}
+
+// Pictures only, so many and of so many bytes together; one too large by itself is told of, not sent.
+function choose(files, { each, together, most }) {
+  const chosen = [];
+  let bytes = 0;
+  for (const file of files) {
+    const sent = file.size > each ? 0 : file.size;
+    if (!file.type.startsWith("image/") || chosen.length === most || bytes + sent > together) continue;
+    chosen.push(file);
+    bytes += sent;
+  }
+  return { chosen, leftOut: files.length - chosen.length };
 }
 
 async function pack(file, limit) {

@@ -1,0 +1,72 @@
+"""Asking something about the pictures of the run on screen: the button, how far it is, what was found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import streamlit as st
+
+from ctxviz.models.catalogue import CATALOGUE
+from ctxviz.pictures import Picture
+from ctxviz.run import Run
+from ctxviz.ui import controls, messages, page, picture_jobs
+from ctxviz.ui.picture_jobs import PictureRequest, Question
+from ctxviz.ui.session import Session
+from ctxviz.ui.views import ACTIVE, views
+from ctxviz.ui.worker import worker
+
+BAR_PIXELS: Final = 320
+PROGRESS_SECONDS: Final = 1.0
+
+
+def reference_of(run: Run) -> str:
+    """The model to ask: the one that made the run where its name tells it, else the one that is chosen."""
+    return run.model.key if run.model.key in CATALOGUE else controls.chosen_model()
+
+
+def draw(
+    session: Session,
+    run: Run,
+    question: Question,
+    words: str,
+    cost: str,
+    show: Callable[[PictureRequest], None] = lambda _: None,
+    other: Picture | None = None,
+) -> None:
+    """A button with what it costs; then how far it is, with a way to stop; then what was found."""
+    reference = reference_of(run)
+    request = session.looks.get(question)
+    state = None if request is None else request.view.state
+    if request is None or state in ("failed", "stopped"):
+        st.button(
+            words,
+            key=f"ask-{question.kind}",
+            on_click=page.attempt(lambda _: picture_jobs.ask(session, reference, question, other)),
+        )
+        messages.hint(cost, f"cost-{question.kind}")
+    if request is None:
+        return
+    if state in ACTIVE:
+        _going(request, show)
+        return
+    if state == "failed":
+        messages.tell("error", request.view.message, f"ask-{question.kind}")
+    elif state == "stopped":
+        messages.tell("note", "Stopped before it was finished; what was found so far stays.", question.kind)
+    show(request)
+
+
+@st.fragment(run_every=PROGRESS_SECONDS)
+def _going(request: PictureRequest, show: Callable[[PictureRequest], None]) -> None:
+    """What is found so far, drawn again while there is more to come."""
+    view, kind = request.view, request.question.kind
+    # Says that somebody still waits for it.
+    views().get(view.id)
+    if view.state not in ACTIVE:
+        st.rerun()
+    with st.container(horizontal=True, key=f"going-{kind}", vertical_alignment="center"):
+        st.progress(min(1.0, view.progress or 0.0), width=BAR_PIXELS)
+        messages.hint(f"{view.stage or 'waiting for a turn'} …", f"stage-{kind}")
+        st.button("Stop", key=f"stop-{kind}", on_click=lambda: worker().stop(view.id))
+    show(request)

@@ -1,0 +1,64 @@
+"""The pictures of one tab: which a run of a model gets, and which come back after a reload."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+from weakref import WeakKeyDictionary
+
+from ctxviz.pictures import Picture
+from ctxviz.records import Fold
+from ctxviz.ui.picture_source import reads_pictures, scene_of, scenes_of
+from ctxviz.ui.views import View
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a run was asked for with."""
+
+    pictures: tuple[Picture, ...]
+    fold: Fold
+
+
+ASKED: Final[WeakKeyDictionary[View, Asked]] = WeakKeyDictionary()
+"""Of the views whose run was asked for here, from that moment on; a reload may come before the run begins."""
+
+
+@dataclass(kw_only=True)
+class TabPictures:
+    """What the prompt shows, and the choices before."""
+
+    pictures: list[Picture] = field(default_factory=list)
+    """What the prompt shows, in order, for models that read pictures."""
+    former: list[list[Picture]] = field(default_factory=list)
+    """The pictures before the latest choices, which can be undone."""
+    taken: int = 0
+    """How often files were chosen."""
+
+    def used(self, model: str) -> tuple[Picture, ...]:
+        """The pictures that a run of this model gets: none where it reads text only."""
+        return tuple(self.pictures) if reads_pictures(model) else ()
+
+    def shows(self, pictures: Sequence[Picture]) -> bool:
+        """Whether these are the pictures that are chosen."""
+        return hashes(pictures) == hashes(self.pictures)
+
+    def bring_back(self, view: View) -> Asked | None:
+        """Take the pictures that the run of ``view`` was asked for with, if that was the last choice.
+
+        An address holds the scenes of the last choice and no other picture. So the run's pictures are taken
+        only where one of them is no scene, and those that are scenes are the address's.
+        """
+        asked = ASKED.get(view)
+        if asked is None or all(scene_of(picture) is not None for picture in asked.pictures):
+            return None
+        if scenes_of(asked.pictures) != scenes_of(self.pictures):
+            return None
+        self.pictures[:] = asked.pictures
+        return asked
+
+
+def hashes(pictures: Sequence[Picture]) -> tuple[str, ...]:
+    """What tells pictures from others: the sha256 of each file."""
+    return tuple(picture.sha256 for picture in pictures)
