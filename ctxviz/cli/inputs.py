@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from ctxviz.models.sources import Source
     from ctxviz.pictures import Picture
 
+MOST_PICTURES: Final = 32
+"""Of one run; each is held decoded."""
 PROMPT_LIMIT: Final = 2**20
 """Bytes of a prompt file; far beyond any model's window, far below what hurts."""
 
@@ -90,6 +92,10 @@ def read_pictures(paths: Sequence[Path], *, keep: bool) -> tuple[Picture, ...]:
     from ctxviz.pictures import read_file
     from ctxviz.store import check_pictures
 
+    if len(paths) > MOST_PICTURES:
+        raise PictureError(
+            f"{len(paths)} pictures are given, and a prompt takes at most {MOST_PICTURES}; leave some away."
+        )
     pictures = tuple(read_file(path) for path in paths)
     if keep:
         check_pictures(pictures)
@@ -111,9 +117,12 @@ def require_pictures(source: Source) -> None:
     if source.entry is not None:
         reads = source.entry.reads_pictures
     elif source.kind == "folder" and source.path is not None:
-        from ctxviz.models.folders import has_processor, inspect
+        from ctxviz.models import processors
+        from ctxviz.models.folders import inspect, read_configuration
 
-        reads = inspect(source.path).architecture.reads_pictures and has_processor(source.path)
+        reads = inspect(source.path).architecture.reads_pictures and processors.reads_pictures(
+            source.path, read_configuration(source.path)
+        )
     else:
         # A GGUF file holds the text half alone; a Hub model is not known before it is fetched.
         reads = source.kind != "gguf"

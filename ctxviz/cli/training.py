@@ -10,6 +10,8 @@ from typing import Any
 from ctxviz.cli.terminal import bar, write
 from ctxviz.errors import SettingsError
 
+MAX_THREADS = 1024
+
 
 def train_tiny(folder: Path, seed: int, threads: int, *, with_bar: bool) -> None:
     """Train tiny-shapes into ``folder``, or go on with what is there.
@@ -18,6 +20,7 @@ def train_tiny(folder: Path, seed: int, threads: int, *, with_bar: bool) -> None
         SettingsError: the folder cannot be used.
     """
     _require_unfinished(folder, "model.safetensors")
+    _require_usable(seed, threads)
     import torch
 
     from ctxviz.training import report
@@ -44,6 +47,7 @@ def train_eyes(folder: Path, seed: int, threads: int, *, with_bar: bool) -> None
     from ctxviz.models.eyes import EYES, PARTS
 
     _require_unfinished(folder, EYES)
+    _require_usable(seed, threads)
     import torch
     from safetensors.torch import save_file
 
@@ -69,6 +73,13 @@ def train_eyes(folder: Path, seed: int, threads: int, *, with_bar: bool) -> None
     state = model.state_dict()
     save_file({name: state[name].contiguous() for name in state if name.startswith(PARTS)}, folder / EYES)
     _done(folder, rows)
+
+
+def _require_usable(seed: int, threads: int) -> None:
+    if seed >= 1 << 32:
+        raise SettingsError(f"The seed is {seed}; choose one below {1 << 32}.")
+    if threads > MAX_THREADS:
+        raise SettingsError(f"{threads} threads cannot be used; choose 1 to {MAX_THREADS}.")
 
 
 def _require_unfinished(folder: Path, result: str) -> None:

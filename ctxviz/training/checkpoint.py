@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
@@ -24,6 +26,7 @@ class Checkpoint:
         """``plan`` is what must be the same for the run to be continued."""
         self.folder = folder
         self.plan = json.dumps(plan, sort_keys=True)
+        self._began, self._before = time.perf_counter(), 0.0
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -33,15 +36,20 @@ class Checkpoint:
         """Put the kept state into the modules and optimizers, and say how many steps were done; 0: none kept.
 
         Raises:
-            SettingsError: the folder holds another training run.
+            SettingsError: the folder holds another training run, or a damaged one.
         """
         path = self.folder / STATE
         if not path.exists():
             return 0
         from safetensors import safe_open
 
-        with safe_open(path, "pt") as file:
-            metadata = file.metadata()
+        try:
+            with safe_open(path, "pt") as file:
+                metadata = file.metadata() or {}
+        except (OSError, SafetensorError):
+            raise SettingsError(
+                f"{STATE} in {str(self.folder)!r} is damaged; delete it to begin again."
+            ) from None
         if metadata.get("plan") != self.plan:
             raise SettingsError(
                 f"{str(self.folder)!r} holds another training run; choose another folder or delete it."
@@ -51,7 +59,13 @@ class Checkpoint:
             module.load_state_dict(_below(tensors, name))
         for name, optimizer in optimizers.items():
             _load_optimizer(optimizer, _below(tensors, name))
+        self._before = float(metadata.get("seconds", 0.0))
         return int(metadata["steps"])
+
+    @property
+    def seconds(self) -> float:
+        """Spent on the training so far, earlier sittings included up to what they kept."""
+        return self._before + time.perf_counter() - self._began
 
     def save(
         self, steps: int, modules: dict[str, nn.Module], optimizers: dict[str, torch.optim.Optimizer]
@@ -64,7 +78,8 @@ class Checkpoint:
             tensors |= {f"{name}.{key}": value for key, value in _optimizer_tensors(optimizer).items()}
         path = self.folder / STATE
         partial = path.with_suffix(".partial")
-        save_file(tensors, partial, {"plan": self.plan, "steps": str(steps)})
+        about = {"plan": self.plan, "steps": str(steps), "seconds": f"{self.seconds:.1f}"}
+        save_file(tensors, partial, about)
         os.replace(partial, path)
 
     def log(self, **row: Any) -> None:

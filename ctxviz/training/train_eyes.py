@@ -7,7 +7,6 @@ learn from what the frozen model goes on to say.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -81,12 +80,11 @@ def train(plan: Plan, language: Path, folder: Path, report: Report) -> Any:
         "speaking": talking.speaking_optimizer,
     }
     done = checkpoint.load(modules, optimizers)
-    began = time.perf_counter()
     for step in range(done, plan.all_steps):
         row = looking.step(step) if step < plan.looking.steps else talking.step(step - plan.looking.steps)
         report(step + 1, plan.all_steps, ", ".join(f"{name} {value:.3g}" for name, value in row.items()))
         if (step + 1) % 10 == 0:
-            checkpoint.log(step=step + 1, seconds=round(time.perf_counter() - began, 1), **row)
+            checkpoint.log(step=step + 1, seconds=round(checkpoint.seconds, 1), **row)
         if (step + 1) % 50 == 0 or step + 1 == plan.all_steps:
             checkpoint.save(step + 1, modules, optimizers)
         if step >= plan.looking.steps + plan.naming_steps and (step + 1) % 100 == 0:

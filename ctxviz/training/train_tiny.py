@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -69,12 +68,11 @@ def train(plan: Plan, folder: Path, report: Report, keep_every: int = 100) -> An
     modules: dict[str, torch.nn.Module] = {"model": model, "heads": looking.heads}
     optimizers = {"looking": looking.optimizer, "speaking": speaking.optimizer}
     done = checkpoint.load(modules, optimizers)
-    began = time.perf_counter()
     for step in range(done, plan.all_steps):
         row = looking.step(step) if step < plan.looking.steps else speaking.step(step)
         report(step + 1, plan.all_steps, ", ".join(f"{name} {value:.3g}" for name, value in row.items()))
         if (step + 1) % 20 == 0:
-            checkpoint.log(step=step + 1, seconds=round(time.perf_counter() - began, 1), **row)
+            checkpoint.log(step=step + 1, seconds=round(checkpoint.seconds, 1), **row)
         if (step + 1) % keep_every == 0 or step + 1 == plan.all_steps:
             checkpoint.save(step + 1, modules, optimizers)
         if step >= plan.looking.steps and (step + 1) % 200 == 0:

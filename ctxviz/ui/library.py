@@ -53,7 +53,7 @@ def draw(session: Session) -> None:
 
 def _draw_download(session: Session, run: Run) -> None:
     """Pictures go into the file only where the reader says so of this very run."""
-    key = f"with_pictures-{session.number_of(run)}"
+    key = f"with_pictures-{session.view.id}"
     too_large = why_not_with_pictures(run)
     with_pictures = bool(run.pictures) and not too_large and bool(st.session_state.get(key))
     st.download_button(

@@ -74,9 +74,10 @@ def missing(run: Run) -> str:
 
 def _draw_tools(session: Session, run: Run) -> None:
     variant = run_card.draw_variant(session, run)
+    reference = picture_asking.reference_of(run)
     chosen = "" if run.model.key in CATALOGUE else ", the model chosen on the Live page"
     messages.hint(
-        f"Questions go to {quoted(picture_asking.reference_of(run) or 'no model')}{chosen}. A model with another checksum "
+        f"Questions go to {quoted(reference or 'no model')}{chosen}. A model with another checksum "
         "than the run's is refused, or, where either has none, one with another name or shape.",
         "pictures-model",
     )

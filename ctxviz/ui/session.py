@@ -287,13 +287,6 @@ class Session(TabPictures):
         if self.sweep is not None:
             worker().stop(self.sweep.view.id)
 
-    def number_of(self, run: Run) -> int:
-        """The number by which this tab knows a run; the first of its runs is 1."""
-        if run not in self.numbers:
-            self.numbered += 1
-            self.numbers[run] = self.numbered
-        return self.numbers[run]
-
     def tokens_of(self, model: str, prompt: str) -> tuple[str, ...] | None:
         """The prompt's own tokens as far as they are known without loading anything."""
         request = self.request

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import io
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,8 +13,7 @@ import pytest
 from PIL import Image
 
 from ctxviz.errors import PictureError
-from ctxviz.models import catalogue
-from ctxviz.pictures import read_bytes
+from ctxviz.pictures import Picture, read_bytes
 from ctxviz.presets import CAPTION_PRESETS, PICTURE_PRESETS, PRESETS
 from ctxviz.records import Fold
 from ctxviz.run import Run
@@ -21,11 +22,12 @@ from ctxviz.shapes.scenes import Scene, Thing
 from ctxviz.shapes.writing import write
 from ctxviz.store import load_run
 from ctxviz.ui import page as page_module
-from ctxviz.ui import picture_source
+from ctxviz.ui import picture_panel, picture_source
 from ctxviz.ui.library import bundle
 from ctxviz.ui.picture_source import (
     MOST_PICTURES,
     UNDONE,
+    choose,
     pasted_files,
     reads_pictures,
     scene_of,
@@ -34,6 +36,7 @@ from ctxviz.ui.picture_source import (
     take_files,
 )
 from tests.app.conftest import Page
+from tests.synthetic import synthetic_run
 from tests.tiny_models import save_tiny_picture_folder
 
 HOSTILE = "<img src=x onerror=alert(1)> $x$.png"
@@ -177,6 +180,13 @@ def test_what_a_browser_says_was_pasted_is_checked() -> None:
         "The pasted picture did not arrive whole; paste it again."
     ]
     assert "25,000,000 bytes" in pasted_files([{"name": "x", "size": 25_000_000}])[1][0]
+    assert pasted_files([{"name": "x", "data": "é"}])[1] == [
+        "The pasted picture did not arrive whole; paste it again."
+    ]
+    many = [{"name": "x.png", "data": data}] * MOST_PICTURES
+    files, problems = pasted_files([*many, {"left_out": 3}])
+    assert len(files) == MOST_PICTURES
+    assert problems[0].startswith("3 pasted files were left out")
     for nonsense in (None, {}, "x", [None, [], {"data": 5, "size": "5"}]):
         assert pasted_files(nonsense) == ([], [])
 
@@ -212,6 +222,19 @@ def test_a_drawn_scene_changes_with_its_fields(seeing_folder: Path) -> None:
     assert [thing.shape for thing in scene.things] == ["circle", "square", "star"]
     page.press("undo_pictures")
     assert page.at.selectbox("scene_shape2").value == "nothing"
+
+
+def test_several_changes_of_one_scene_are_undone_together(seeing_folder: Path) -> None:
+    page = Page(model=str(seeing_folder), scene=write(GALLERY[0].scene))
+    page.at.button_group("picture_way").set_value("scene")
+    page.run()
+    for colour in ("green", "yellow"):
+        page.at.selectbox("scene_colour1").set_value(colour)
+        page.run()
+    assert names(page) == ["red-circle-0.yellow-square-4.white"]
+    page.press("undo_pictures")
+    assert names(page) == [write(GALLERY[0].scene)]
+    assert page.session.former == []
 
 
 def _query(page: Page) -> dict[str, str]:
@@ -272,9 +295,50 @@ def test_the_pictures_can_be_folded(seeing_folder: Path) -> None:
     page.run().press("generate").wait(lambda: page.session.view.run is not run and page.state == "done")
     assert page.session.view.run is not None
     assert page.session.view.run.settings.fold == Fold("image", number=2)
-    page.press("remove0")
-    assert "The fold was about picture 2, and the prompt has 1 picture" in page.texts()
+    page.press("remove1")
+    assert "The fold was about picture 2, which is gone; now all but the current" in page.texts()
     assert page.at.selectbox("fold").value == "all"
+
+
+def test_a_fold_stays_with_its_picture(seeing_folder: Path) -> None:
+    three = ",".join(write(sample.scene) for sample in GALLERY[:3])
+    page = Page(model=str(seeing_folder), scene=three, fold="image:2", prompt="the", tokens="2")
+    page.press("remove2")
+    assert page.at.query_params["fold"] == "image:2"
+    page.press("remove0")
+    assert folds(page)[2] == "only the picture"
+    assert page.at.query_params["fold"] == "image:1"
+    assert "The fold was about" not in page.texts()
+    page.press("generate").wait_for("done")
+    run = page.session.view.run
+    assert run is not None
+    span = run.context.images[0]
+    assert run.context.folded(len(run.context.token_ids)) == tuple(range(span.start, span.end))
+    for left in (2, 3):
+        page.press("undo_pictures")
+        assert page.at.query_params["fold"] == "image:2"
+        assert len(page.session.pictures) == left
+
+
+def test_a_sample_in_the_place_of_the_folded_picture_is_folded(seeing_folder: Path) -> None:
+    page = show_samples(Page(model=str(seeing_folder), scene=TWO, fold="image:2"))
+    page.press("remove0").press("sample3")
+    assert page.at.query_params["fold"] == "image:1"
+    page = show_samples(Page(model=str(seeing_folder), scene=TWO, fold="image:2"))
+    page.press("sample3")
+    assert "The fold was about picture 2, which is gone" in page.texts()
+    assert "fold" not in page.at.query_params
+
+
+def test_an_address_names_no_picture_among_pictures_it_lacks(seeing_folder: Path) -> None:
+    page = Page(model=str(seeing_folder), scene=TWO, fold="image:2")
+    assert page.at.query_params["fold"] == "image:2"
+    page.at.toggle("beside").set_value(True)
+    choose_files(page.run(), ("a.png", png()))
+    assert page.session.pictures[2].name == "a.png"
+    assert "fold" not in page.at.query_params
+    assert page.at.selectbox("fold").value == "image:2"
+    assert page.press("remove2").at.query_params["fold"] == "image:2"
 
 
 @pytest.mark.parametrize("fold", ["image", "image:1", "text"])
@@ -334,8 +398,8 @@ def test_a_run_is_replayed_and_saved_with_its_pictures(seeing_folder: Path) -> N
     assert load_run(io.BytesIO(bundle(run))).pictures == ()
     opened = load_run(io.BytesIO(bundle(run, pictures=True)))
     assert [p.sha256 for p in opened.pictures] == [p.sha256 for p in run.pictures]
-    assert [box.key for box in page.at.checkbox] == ["with_pictures"]
-    assert not page.at.checkbox("with_pictures").value
+    (box,) = page.at.checkbox
+    assert (box.label, box.value, box.disabled) == ("with its pictures", False, False)
     page.press("remove_all")
     page.session.open(opened)
     page.run().press("run_pictures")
@@ -344,6 +408,36 @@ def test_a_run_is_replayed_and_saved_with_its_pictures(seeing_folder: Path) -> N
 
 def test_a_run_without_pictures_is_offered_without_them() -> None:
     assert not Page().at.checkbox
+
+
+def pictured(*pictures: Picture) -> Run:
+    """An invented run that holds these pictures."""
+    run = synthetic_run(2, 16, 2)
+    run.pictures = pictures
+    return run
+
+
+def test_pictures_are_put_into_the_file_of_the_very_run_that_they_were_allowed_for() -> None:
+    page, runs = Page(), [pictured(scene_picture(GALLERY[k].scene)) for k in (0, 1)]
+    page.session.open(runs[0])
+    page.run().at.checkbox[0].set_value(True)
+    assert page.run().at.checkbox[0].value
+    page.session.open(runs[1])
+    assert not page.run().at.checkbox[0].value
+
+
+def test_pictures_that_no_file_can_hold_are_not_offered() -> None:
+    small = read_bytes(png())
+    half = replace(small, image=Image.new("RGB", (10_000, 4_000)))
+    page = Page()
+    page.session.open(pictured(half, half))
+    assert not page.run().at.checkbox[0].disabled
+    page.session.open(pictured(half, half, half))
+    assert page.run().at.checkbox[0].disabled
+    assert "120,000,000 pixels together" in page.texts()
+    page.session.open(pictured(*[replace(small, data=bytes(18 * 10**6))] * 4))
+    assert page.run().at.checkbox[0].disabled
+    assert "larger than the 64 MiB that can be opened here" in page.texts()
 
 
 def test_a_reload_finds_the_pictures_of_its_run_and_their_fold(
@@ -368,20 +462,73 @@ def test_a_reload_leaves_drawn_scenes_as_the_address_has_them(seeing_folder: Pat
     assert len(again.session.pictures) == 2
 
 
-@pytest.fixture
-def picture_models(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The catalogue with its two models of drawn shapes, whether or not it has them."""
-    entry = catalogue.CATALOGUE["gemma-3-270m"]
-    known = picture_source.reads_pictures
-    for key in ("tiny-shapes", "gemma-3-270m-pictures"):
-        if key not in catalogue.CATALOGUE:
-            monkeypatch.setitem(catalogue.CATALOGUE, key, entry)
-    both = {"tiny-shapes", "gemma-3-270m-pictures"}
-    for module in ("session", "picture_source"):
-        monkeypatch.setattr(f"ctxviz.ui.{module}.reads_pictures", lambda r: r in both or known(r))
+def test_a_reload_takes_no_pictures_of_a_run_that_was_only_opened(seeing_folder: Path) -> None:
+    page = Page(model=str(seeing_folder), scene=TWO)
+    page.session.open(pictured(read_bytes(png(), "a.png")))
+    again = Page(**_query(page.run()))
+    assert again.session.resume(page.session.view.id)
+    assert names(again) == [write(sample.scene) for sample in GALLERY[:2]]
 
 
-@pytest.mark.usefixtures("picture_models")
+def test_a_reload_keeps_a_scene_chosen_after_the_run_of_a_photograph(seeing_folder: Path) -> None:
+    page = Page(model=str(seeing_folder), tokens="2", prompt="the")
+    choose_files(page, ("a.png", png())).press("generate").wait_for("done")
+    show_samples(page).press("sample1")
+    again = Page(**_query(page))
+    assert again.session.resume(page.session.view.id)
+    assert names(again) == [write(GALLERY[1].scene)]
+
+
+def test_a_reload_brings_back_the_fold_of_one_of_several_pictures(
+    seeing_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = Page(model=str(seeing_folder), tokens="2", prompt="the", scene=TWO, fold="image:2")
+    page.at.toggle("beside").set_value(True)
+    choose_files(page.run(), ("a.png", png())).press("generate").wait_for("done")
+    again = Page(**_query(page))
+    assert again.at.selectbox("fold").value == "all"
+    monkeypatch.setattr(page_module.st, "session_state", SimpleNamespace(session=again.session))
+    page_module._resume(page.session.view.id)
+    assert len(again.session.pictures) == 3
+    assert page_module.st.session_state.fold == "image:2"
+
+
+class _State(dict):
+    """Session state without a running script."""
+
+    __getattr__ = dict.__getitem__
+    __setattr__ = dict.__setitem__
+
+
+class TestAPictureOnAModelOfText:
+    def paste(self, page: Page, monkeypatch: pytest.MonkeyPatch, pasted: object) -> None:
+        """What the browser's message makes the page do."""
+        calls: list[Callable[[], None]] = []
+        with monkeypatch.context() as patch:
+            patch.setattr(picture_panel, "_paste", lambda **given: calls.append(given["on_pasted_change"]))
+            page.run()
+            state = _State(session=page.session, fold="all", paste={"pasted": pasted})
+            patch.setattr(picture_panel.st, "session_state", state)
+            calls[-1]()
+        page.run()
+
+    def test_it_is_kept_and_told_of(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        page = Page(model="gemma-3-1b-it")
+        data = base64.b64encode(png()).decode()
+        self.paste(page, monkeypatch, [{"name": "a.png", "data": data}])
+        assert names(page) == ["a.png"]
+        assert "reads text only; what was pasted is kept. Press “Use a picture as context”" in page.texts()
+        page.press("use_picture")
+        assert has_panel(page)
+        assert names(page) == ["a.png"]
+
+    def test_what_is_no_picture_is_told_of_without_a_promise(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        page = Page(model="gemma-3-1b-it")
+        self.paste(page, monkeypatch, [{"left_out": 1}])
+        assert "One pasted file was left out" in page.texts()
+        assert "is kept" not in page.texts()
+
+
 def test_choosing_a_picture_model_puts_a_prompt_and_a_picture_in_place() -> None:
     page = Page()
     page.at.selectbox("model").set_value("tiny-shapes")
@@ -400,7 +547,6 @@ def test_choosing_a_picture_model_puts_a_prompt_and_a_picture_in_place() -> None
     assert page.at.text_area("prompt").value == PRESETS[0].prompt
 
 
-@pytest.mark.usefixtures("picture_models")
 def test_choosing_a_picture_model_leaves_what_was_typed() -> None:
     page = Page(prompt="My own words")
     page.at.selectbox("model").set_value("tiny-shapes")
@@ -409,7 +555,6 @@ def test_choosing_a_picture_model_leaves_what_was_typed() -> None:
     assert page.session.pictures == []
 
 
-@pytest.mark.usefixtures("picture_models")
 def test_a_photograph_on_a_model_of_drawn_shapes_gets_a_word() -> None:
     page = Page(model="tiny-shapes", scene=TWO)
     assert "drawn shapes only" not in page.texts()
@@ -435,3 +580,35 @@ def test_a_choice_of_bad_files_alone_cannot_be_undone_since_nothing_changed() ->
     assert (tab.pictures, tab.former, len(tab.notices)) == ([], [], 1)
     with pytest.raises(PictureError):
         read_bytes(b"x", "a")
+
+
+def test_no_file_is_decoded_for_which_there_is_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    tab, read = _Tab(), []
+    monkeypatch.setattr(picture_source, "read_bytes", lambda *a: read.append(a[1]) or read_bytes(*a))
+    take_files(tab, [(png(), "a")] * 3, beside=False)
+    take_files(tab, [(png(), str(k)) for k in range(9)], beside=True)
+    assert read == ["a"] * 3 + ["0", "1", "2", "3", "4"]
+    assert tab.notices == [
+        "A prompt takes at most 8 pictures here; the last 4 were left out. Remove one to make room."
+    ]
+
+
+def test_pictures_of_too_many_pixels_together_are_left_out() -> None:
+    tab = _Tab()
+    large = replace(read_bytes(png()), image=Image.new("RGB", (10_000, 4_000)))
+    small = read_bytes(png("red"), "small")
+    choose(tab, [large, large, large, small], beside=False)
+    assert [p.name for p in tab.pictures] == ["", "", "small"]
+    assert "100,000,000 pixels together; one was left out" in tab.notices[0]
+
+
+def test_a_choice_that_changes_nothing_cannot_be_undone() -> None:
+    tab, full = _Tab(), [scene_picture(GALLERY[k % 2].scene) for k in range(MOST_PICTURES)]
+    choose(tab, full, beside=False)
+    choose(tab, full[:1], beside=True)
+    choose(tab, full, beside=False)
+    assert tab.former == [[]]
+
+
+def test_a_run_says_what_its_pictures_take() -> None:
+    assert pictured(read_bytes(png())).nbytes - pictured().nbytes == 3 * 40 * 30 + len(png())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -134,3 +135,40 @@ class TestWithAPicture:
         page = self.finished(at(tiny_folder).press("ask-occlusion"), "occlusion", "failed")
         assert "choose the model that made it" in page.texts()
         assert Question("without") not in page.session.looks
+
+    def test_the_model_that_made_the_run_is_asked_whichever_is_chosen(
+        self, folder: Path, recorded: Run, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        asked: list[str] = []
+        monkeypatch.setattr(picture_jobs, "ask", lambda _, reference, *__: asked.append(reference))
+        page = at(folder).press("ask-without")
+        recorded.model = replace(recorded.model, key="tiny-shapes")
+        page.run().press("ask-without")
+        assert asked == [str(folder), "tiny-shapes"]
+        assert "Questions go to “tiny-shapes”. A model" in page.texts()
+
+    def test_another_square_count_takes_the_place_of_a_question_under_way(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        take = picture_jobs._Working.__next__
+        monkeypatch.setattr(picture_jobs._Working, "__next__", lambda self: (time.sleep(0.3), take(self))[1])
+        page = at(folder).press("ask-occlusion")
+        (first,) = page.session.looks.values()
+        page.at.number_input("picture_step").set_value((first.question.step + 1) % 3)
+        page.run().press("ask-occlusion")
+        page.wait(lambda: first.view.state == "stopped")
+        page = self.finished(page, "occlusion")
+        assert len(page.session.looks) == 2
+
+    def test_a_question_ends_with_its_run_on_any_page(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        take = picture_jobs._Working.__next__
+        monkeypatch.setattr(picture_jobs._Working, "__next__", lambda self: (time.sleep(0.3), take(self))[1])
+        page = turn_to(at(folder).press("ask-occlusion"), "live")
+        (request,) = page.session.looks.values()
+        assert request.view.state != "stopped"
+        page.session.open(run_of(folder, "image"))
+        page.run()
+        assert page.session.looks == {}
+        page.wait(lambda: request.view.state == "stopped")

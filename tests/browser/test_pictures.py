@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 
-from ctxviz.shapes.drawing import draw
 from ctxviz.shapes.scenes import Scene, Thing
 from ctxviz.shapes.writing import write
-from tests.browser.conftest import Tab
+from tests.browser.conftest import PATIENCE, Tab
 from tests.other_drawing import draw as draw_otherwise
 
 pytestmark = pytest.mark.browser
@@ -98,10 +98,22 @@ def test_a_text_model_shows_the_way_to_pictures(new_tab: OpenTab) -> None:
 
 
 def test_the_pictures_page_asks_what_the_patches_carry(new_tab: OpenTab) -> None:
+    from playwright.sync_api import expect
+
     tab = new_tab(
         model="tiny-shapes", prompt="Describe the picture.", scene=write(SCENE), update="stable", fold="image"
     )
     generate(tab)
     tab.page.get_by_role("link", name="Pictures").click()
     tab.ready().says("With the picture, and without it")
-    assert draw(SCENE).size == (256, 256)
+    tab.press("Cover 16 squares")
+    figure = tab.page.locator(".ctxviz-figure", has_text="What the patches of token")
+    figure.wait_for()
+    caption = figure.locator("figcaption")
+    expect(caption).not_to_contain_text("not covered yet", timeout=PATIENCE)
+    expect(caption).to_contain_text("Control: the distances of the model that has the picture")
+    told = figure.locator(".ctxviz-plot").get_attribute("aria-label") or ""
+    rows = re.findall(r"row [1-4]: ([^;]*?)(?:;|\.(?: |$))", told.split("TVD after covering each")[1])
+    assert [len(row.split(", ")) for row in rows] == [4] * 4
+    assert "none" not in " ".join(rows)
+    expect(tab.page.get_by_role("button", name="Stop", exact=True)).to_have_count(0, timeout=PATIENCE)

@@ -7,13 +7,16 @@ from transformers import Gemma3Config, Gemma3ForCausalLM, Gemma3ForConditionalGe
 
 from ctxviz.errors import ModelError
 from ctxviz.models.architectures import ARCHITECTURES, for_config, for_model_type
-from ctxviz.models.catalogue import CATALOGUE, DTYPE_BYTES, GEMMA_TERMS_URL
+from ctxviz.models.catalogue import APACHE_URL, CATALOGUE, DTYPE_BYTES, GEMMA_TERMS_URL
 from ctxviz.records import DTYPES
+from ctxviz.training.tiny_shapes import VISION as TOWER
 from tests.tiny_models import tiny_gemma3, tiny_image_gemma3
 
 # (heads, key heads, head size) of the published configurations; the rest comes from the catalogue.
 ATTENTION = {
     "gemma-3-270m": (4, 1, 256),
+    "gemma-3-270m-pictures": (4, 1, 256),
+    "tiny-shapes": (4, 2, 32),
     "gemma-3-270m-it": (4, 1, 256),
     "gemma-3-1b-it": (4, 1, 256),
     "gemma-3-4b-it": (8, 4, 256),
@@ -22,14 +25,19 @@ ATTENTION = {
 }
 # The published vision tower of the 4B and larger models.
 VISION = {
-    "hidden_size": 1152,
-    "intermediate_size": 4304,
-    "num_hidden_layers": 27,
-    "num_attention_heads": 16,
-    "image_size": 896,
-    "patch_size": 14,
-    "vision_use_head": False,
+    "tokens": 256,
+    "tower": {
+        "hidden_size": 1152,
+        "intermediate_size": 4304,
+        "num_hidden_layers": 27,
+        "num_attention_heads": 16,
+        "image_size": 896,
+        "patch_size": 14,
+        "vision_use_head": False,
+    },
 }
+# The tower of the models that come with ctxviz.
+SMALL_VISION = {"tokens": 16, "tower": TOWER}
 
 
 def modules_after(statement: str) -> set[str]:
@@ -65,8 +73,13 @@ def test_numbers_are_those_of_the_stock_model(key):
         "vocab_size": entry.vocabulary,
     }
     with torch.device("meta"):
-        if "image" in entry.description:
-            model = Gemma3ForConditionalGeneration(Gemma3Config(text_config=text, vision_config=VISION))
+        if entry.reads_pictures:
+            vision = VISION if entry.source == "hub" else SMALL_VISION
+            model = Gemma3ForConditionalGeneration(
+                Gemma3Config(
+                    text_config=text, vision_config=vision["tower"], mm_tokens_per_image=vision["tokens"]
+                )
+            )
         else:
             model = Gemma3ForCausalLM(Gemma3TextConfig(**text))
     model.tie_weights()
@@ -80,8 +93,10 @@ def test_every_entry_says_what_a_person_needs():
         assert key == entry.key
         assert entry.title
         assert entry.description.endswith(".")
-        assert entry.licence == "Gemma Terms of Use"
-        assert entry.licence_url == GEMMA_TERMS_URL
+        if key == "tiny-shapes":
+            assert (entry.licence, entry.licence_url) == ("Apache-2.0", APACHE_URL)
+        else:
+            assert (entry.licence, entry.licence_url) == ("Gemma Terms of Use", GEMMA_TERMS_URL)
         assert entry.weight_bytes("bfloat16") * 2 == entry.weight_bytes("float32") == entry.parameters * 4
         if entry.source == "hub":
             assert (entry.hub_id, entry.gated, entry.sha256) == (f"google/{key}", True, None)

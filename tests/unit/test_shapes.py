@@ -151,8 +151,8 @@ def test_every_kind_looks_different() -> None:
 @given(st.integers(0, 2**32 - 1))
 def test_various_pictures_repeat_with_their_seed_and_keep_to_their_places(seed: int) -> None:
     scene = random_scene(np.random.default_rng(seed))
-    one, looks = draw_variously(scene, np.random.default_rng(seed))
-    other, _ = draw_variously(scene, np.random.default_rng(seed))
+    one, looks = draw_variously(scene.things, scene.background, np.random.default_rng(seed))
+    other, _ = draw_variously(scene.things, scene.background, np.random.default_rng(seed))
     assert one.tobytes() == other.tobytes()
     for thing, look in zip(scene.things, looks, strict=True):
         x, y = centre(thing.place)
@@ -161,7 +161,10 @@ def test_various_pictures_repeat_with_their_seed_and_keep_to_their_places(seed: 
 
 def test_various_pictures_of_other_seeds_differ() -> None:
     scene = GALLERY[0].scene
-    pictures = {draw_variously(scene, np.random.default_rng(seed))[0].tobytes() for seed in range(8)}
+    pictures = {
+        draw_variously(scene.things, scene.background, np.random.default_rng(seed))[0].tobytes()
+        for seed in range(8)
+    }
     assert len(pictures) == 8
 
 

@@ -1,12 +1,15 @@
-"""The distance of two rank-one updates from their factors alone."""
+"""The distance of two rank-one updates from their factors alone, and what two pictures both update."""
 
 from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
-from ctxviz.engine.swap import rank_one_gap
-from ctxviz.records import Rank1Update
+from ctxviz.engine.swap import made_by_both, patch_distances, rank_one_gap
+from ctxviz.records import LayerPatch, Rank1Update, VectorUpdate
 
 
 def update(left: np.ndarray, right: np.ndarray) -> Rank1Update:
@@ -53,3 +56,38 @@ def test_one_of_them_may_be_zero() -> None:
     one, nothing = update(np.ones(4), np.ones(9)), update(np.ones(4), np.zeros(9))
     assert rank_one_gap(one, nothing) == pytest.approx(6)
     assert rank_one_gap(nothing, one) == pytest.approx(6)
+
+
+PARTS = ("gate", "up", "down", "scale")
+ANATOMY: Any = SimpleNamespace(
+    layers=[SimpleNamespace(index=k, **{f"{part}_name": f"{part}{k}" for part in PARTS}) for k in range(2)]
+)
+
+
+def patches(**sizes: float) -> tuple[LayerPatch, ...]:
+    """Updates by name: of ones, times a size."""
+    return tuple(
+        LayerPatch(
+            int(name[-1]),
+            (
+                VectorUpdate(name, np.full(3, size, np.float32))
+                if name.startswith("scale")
+                else Rank1Update(name, np.full(3, size, np.float32), np.ones(3, np.float32)),
+            ),
+        )
+        for name, size in sizes.items()
+    )
+
+
+def test_what_is_not_made_twice_is_told_from_what_is_nothing() -> None:
+    one = patches(gate0=1, up0=0, down1=2, scale0=1, scale1=0)
+    other = patches(gate0=3, up0=1, up1=1, scale0=0.5, scale1=1)
+    made = made_by_both(ANATOMY, one, other)
+    assert {part: flags.tolist() for part, flags in made.items()} == {
+        "gate": [True, False], "up": [True, False], "down": [False, False], "scale": [True, True]
+    }  # fmt: skip
+    found = patch_distances(ANATOMY, one, other)
+    assert [found["gate"][0], found["scale"][0]] == [2, 0.5]
+    # Made by both, but the first is zero: nothing to divide by.
+    assert np.isnan([found["up"][0], found["scale"][1]]).all()
+    assert all(np.isnan(found[part][~made[part]]).all() for part in PARTS)
