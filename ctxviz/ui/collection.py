@@ -137,7 +137,7 @@ def of_tab(session: Session) -> dict[str, Run]:
     recorded = recorded_run()
     seen = [*(view.run for view, _ in session.earlier), session.view.run, *session.compared]
     own = {run: None for run in seen if run is not None and run is not recorded}
-    numbers = {session.number_of(run): run for run in own if len(run)}
+    numbers = {_number(session, run): run for run in own if len(run)}
     found = {f"Run {k}": numbers[k] for k in sorted(numbers, reverse=True)}
     return found if recorded is None or not len(recorded) else {**found, RECORDED: recorded}
 
@@ -157,3 +157,10 @@ def compare(session: Session, run: Run) -> None:
     """Have a run among those of the tab; of those opened to be compared the oldest goes for it."""
     others = [other for other in session.compared if other is not run]
     session.compared[:] = [*others, run][-COMPARED:]
+
+
+def _number(session: Session, run: Run) -> int:
+    if run not in session.numbers:
+        session.numbered += 1
+        session.numbers[run] = session.numbered
+    return session.numbers[run]

@@ -16,6 +16,7 @@ from ctxviz.records import Fold
 from ctxviz.run import Run
 from ctxviz.store import load_run, save_run
 from ctxviz.ui import inspector
+from ctxviz.ui import recorded as recorded_module
 from ctxviz.ui.library import bundle, file_name
 from ctxviz.ui.session import KEPT_RUNS, MAX_PROMPT, check_prompt
 from ctxviz.ui.views import LIMIT, views
@@ -458,3 +459,29 @@ def test_the_models_need_and_the_free_memory_are_stated(tiny_folder: Path) -> No
 def test_a_saved_bundle_of_the_page_is_readable_from_a_file(tmp_path: Path, recorded: Run) -> None:
     save_run(recorded, tmp_path / "x.ctxviz")
     assert load_run(tmp_path / "x.ctxviz").variants == recorded.variants
+
+
+def test_the_recorded_run_on_screen_is_not_put_there_again(recorded: Run) -> None:
+    page = Page()
+    view = page.session.view
+    page.session.show_recorded()
+    assert (page.session.view, page.session.earlier) == (view, [])
+    page.session.open(synthetic_run(2, 16, 1))
+    page.session.show_recorded()
+    assert page.session.view.run is recorded
+
+
+def test_recorded_runs_are_offered_where_their_files_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recorded: Run
+) -> None:
+    monkeypatch.setattr(recorded_module, "ASSETS", tmp_path)
+    monkeypatch.setattr(recorded_module, "_READ", {})
+    assert recorded_module.available() == {}
+    assert recorded_module.recorded_run("recorded-mars") is None
+    (tmp_path / "recorded-mars.ctxviz").write_bytes(bundle(recorded))
+    assert list(recorded_module.available()) == ["recorded-mars"]
+    run = recorded_module.recorded_run("recorded-mars")
+    assert run is not None
+    assert recorded_module.recorded_run("recorded-mars") is run
+    assert recorded_module.is_recorded(run)
+    assert not recorded_module.is_recorded(recorded)
