@@ -97,10 +97,10 @@ FOLD_KINDS: Final = ("all", "all-but-bos", "image", "text")
 class Fold:
     """Which prompt positions are folded into weights and removed from the input.
 
-    ``kind`` is ``all`` (kept: the query token alone), ``all-but-bos``, ``image`` (the pictures, or the one whose
-    ``number`` is given, the first being 1), ``text`` (everything but the pictures) or ``span``: the half-open
-    range ``start:end`` of positions in the prompt's own tokens, BOS included. The query token itself is always
-    kept.
+    ``kind`` is ``all`` (kept: the query token alone), ``all-but-bos``, ``image`` (the pictures, or the one
+    whose ``number`` is given, the first being 1), ``text`` (everything but the pictures) or ``span``: the
+    half-open range ``start:end`` of positions in the prompt's own tokens, BOS included. The query token
+    itself is always kept.
     """
 
     kind: Literal["all", "all-but-bos", "image", "text", "span"] = "all"
@@ -124,8 +124,8 @@ class Fold:
         match = re.fullmatch(r"(\d{1,9}):(\d{1,9})", text, re.ASCII)
         if match is None:
             raise SettingsError(
-                f"The fold {text[:40]!r} is not understood; use all, all-but-bos, image, image:N with N from 1, "
-                "text, or START:END with token positions such as 1:5."
+                f"The fold {text[:40]!r} is not understood; use all, all-but-bos, image, image:N with N from "
+                "1, text, or START:END with token positions such as 1:5."
             )
         start, end = int(match[1]), int(match[2])
         if start >= end:

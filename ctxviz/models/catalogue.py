@@ -104,7 +104,7 @@ _TINY_SHAPES: Final = Entry(
     vocabulary=540,
     hidden=256,
     kv_width=128,
-    sha256="777e0ca83a35a772b27478041369272587d01fa6f71478fb6897a0de0f4496b0",
+    sha256="d4c794701b01fb5e6324d887a27da9757c205db8748d2168d58b55e23d5b4840",
     reads_pictures=True,
 )
 

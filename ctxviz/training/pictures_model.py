@@ -41,15 +41,16 @@ def make_config(language: Path, tokenizer: Any) -> Gemma3Config:
     text = TextConfig.from_pretrained(language, local_files_only=True)
     image, boi, eoi = tokenizer.convert_tokens_to_ids(list(IMAGE_TOKENS.values()))
     (line,) = tokenizer(ENDS_LINE, add_special_tokens=False)["input_ids"]
-    return Gemma3Config(
+    config: Any = Gemma3Config(
         text_config=text,
         vision_config=vision_config(),
         mm_tokens_per_image=TILES,
         image_token_index=image,
         boi_token_index=boi,
         eoi_token_index=eoi,
-        eos_token_id=[int(tokenizer.eos_token_id), line],
     )
+    config.eos_token_id = [int(tokenizer.eos_token_id), line]
+    return config
 
 
 def assemble(language: dict[str, torch.Tensor], config: Gemma3Config) -> Gemma3ForConditionalGeneration:

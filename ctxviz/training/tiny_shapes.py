@@ -89,16 +89,17 @@ def make_config() -> Gemma3Config:
         eos_token_id=IDS["<eos>"],
         bos_token_id=IDS["<bos>"],
     )
-    return Gemma3Config(
+    config: Any = Gemma3Config(
         text_config=text,
         vision_config=vision_config(),
         mm_tokens_per_image=IMAGE_TOKENS,
         image_token_index=IDS["<image_soft_token>"],
         boi_token_index=IDS["<start_of_image>"],
         eoi_token_index=IDS["<end_of_image>"],
-        eos_token_id=[IDS["<eos>"], IDS["<end_of_turn>"]],
         initializer_range=0.04,
     )
+    config.eos_token_id = [IDS["<eos>"], IDS["<end_of_turn>"]]
+    return config
 
 
 def make_processor() -> Gemma3Processor:

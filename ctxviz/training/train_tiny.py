@@ -154,7 +154,7 @@ def _some_questions(
     scenes: Sequence[Scene], count: int, asked: tuple[float, ...], generator: np.random.Generator
 ) -> list[Asked]:
     lines = []
-    likely = dict(zip(QUESTIONS, asked, strict=True))
+    likely: dict[str, float] = dict(zip(QUESTIONS, asked, strict=True))
     for i, scene in enumerate(scenes):
         pool = list(questions(scene, generator, new_kinds=False))
         sorts = [sort for sort, _, _ in pool]

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
 from typing import Any, Final, Protocol
 
 from ctxviz.errors import PictureError
 from ctxviz.models.catalogue import CATALOGUE
-from ctxviz.pictures import MAX_BYTES, Picture, from_image, read_bytes
-from ctxviz.shapes.drawing import draw
-from ctxviz.shapes.scenes import Scene
+from ctxviz.pictures import MAX_BYTES, Picture, read_bytes
+from ctxviz.shapes.recognition import scene_of, scene_picture
+from ctxviz.shapes.recognition import words_of as _words_of
 from ctxviz.shapes.writing import read, write
 
 MOST_PICTURES: Final = 8
@@ -42,21 +41,6 @@ def reads_pictures(reference: str) -> bool:
     return bool(reference) and not reference.lower().endswith(".gguf")
 
 
-@lru_cache(maxsize=128)
-def scene_picture(scene: Scene) -> Picture:
-    """A scene as a picture whose name is the scene's text."""
-    return from_image(draw(scene), write(scene))
-
-
-def scene_of(picture: Picture) -> Scene | None:
-    """The scene that a picture was drawn from; None for any other picture, whatever its name says."""
-    try:
-        scene = read(picture.name)
-    except ValueError:
-        return None
-    return scene if scene_picture(scene).sha256 == picture.sha256 else None
-
-
 def scenes_of(pictures: Iterable[Picture]) -> tuple[str, ...]:
     """The texts of those pictures that are drawn scenes: what a link can carry."""
     return tuple(write(scene) for scene in map(scene_of, pictures) if scene is not None)
@@ -69,8 +53,7 @@ def drawn(texts: Sequence[str]) -> list[Picture]:
 
 def words_of(picture: Picture) -> str:
     """What a picture is called in the page: a scene's caption, or the file's name."""
-    scene = scene_of(picture)
-    return picture.name or "without a name" if scene is None else scene.caption()
+    return _words_of(picture) or "without a name"
 
 
 def show(holder: Holder, pictures: Sequence[Picture]) -> None:

@@ -227,6 +227,6 @@ def test_the_code_of_the_adapters_readme_gives_the_logits_of_the_context(
 def test_an_adapter_of_a_part_of_a_picture_is_refused(
     model: LoadedModel, files: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    made = built(model, "1:4", files)
+    made = built(model, "1:6", files)
     with pytest.raises(BundleError, match="keeps a part of a picture only"):
         adapter(model, made, tmp_path / "a")
