@@ -234,7 +234,7 @@ def run(
         )
     pictures = read_pictures(image or [], keep=keep_pictures)
     if save is not None:
-        check_run_file(save)
+        check_run_file(save, [*(image or [])])
     if save_patches is not None:
         make_patch_folder(save_patches)
     source = resolve(model)

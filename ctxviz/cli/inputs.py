@@ -164,8 +164,8 @@ def check_replays(settings: RunSettings) -> None:
         raise SettingsError("Only written patches can be replayed or held; add --arithmetic written.")
 
 
-def check_run_file(target: Path) -> None:
-    """See that a run can be written to this path later on.
+def check_run_file(target: Path, pictures: Sequence[Path] = ()) -> None:
+    """See that a run can be written to this path later on, and that it is none of the ``pictures``.
 
     Raises:
         SettingsError: it is a folder, device, pipe or socket, its name is too long, or its folder is missing
@@ -179,6 +179,8 @@ def check_run_file(target: Path) -> None:
         raise SettingsError(
             f"The run file {_short(target)} cannot be written ({_reason(error)}); name another."
         ) from None
+    if any(target.exists() and target.samefile(picture) for picture in pictures):
+        raise SettingsError(f"The run file {_short(target)} is one of the pictures; name another.")
     if stat.S_ISDIR(mode):
         raise SettingsError(f"The run file {str(target)!r} is a folder; name a file.")
     if not stat.S_ISREG(mode):

@@ -83,7 +83,13 @@ def _require_usable(seed: int, threads: int) -> None:
 
 
 def _require_unfinished(folder: Path, result: str) -> None:
-    if (folder / result).exists():
+    if str(folder).strip() in ("", "."):
+        raise SettingsError("No folder is named; name one of its own for the training.")
+    try:
+        exists = (folder / result).exists()
+    except OSError as error:
+        raise SettingsError(f"The folder cannot be used ({error.strerror}); name another.") from None
+    if exists:
         raise SettingsError(f"{str(folder)!r} holds a trained model already; name another folder.")
 
 

@@ -198,10 +198,11 @@ def _strongest_words(found: Occlusion, best: tuple[int, int] | None) -> str:
         return f"No square{so_far} moves anything by more than {sci(FAINT)}."
     square = next(s for s in found.squares if (s.row, s.column) == best)
     says = "" if square.says == found.token else f" and they say {quoted(square.says)}"
+    before, after = sci(found.probability), sci(square.probability)
+    moved = f"stays {before}" if before == after else f"goes from {before} to {after}"
     return (
         f"★ the strongest: row {square.row + 1}, column {square.column + 1}, TVD {sci(square.tvd)}; without"
-        f" it the probability of {quoted(found.token)} goes from {sci(found.probability)} to"
-        f" {sci(square.probability)}{says}."
+        f" it the probability of {quoted(found.token)} {moved}{says}."
     )
 
 

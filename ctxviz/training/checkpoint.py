@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
@@ -32,35 +32,62 @@ class Checkpoint:
         except OSError as error:
             raise SettingsError(f"The folder {str(folder)!r} cannot be made: {error.strerror}.") from None
 
-    def load(self, modules: dict[str, nn.Module], optimizers: dict[str, torch.optim.Optimizer]) -> int:
+    def load(
+        self, modules: dict[str, nn.Module], optimizers: dict[str, torch.optim.Optimizer], most: int
+    ) -> int:
         """Put the kept state into the modules and optimizers, and say how many steps were done; 0: none kept.
+
+        ``most`` is how many steps there are. Lines of the log that were written after what was kept go.
 
         Raises:
             SettingsError: the folder holds another training run, or a damaged one.
         """
         path = self.folder / STATE
         if not path.exists():
+            self._cut_log(0)
             return 0
-        from safetensors import safe_open
-
         try:
+            if not path.is_file():
+                raise OSError
             with safe_open(path, "pt") as file:
                 metadata = file.metadata() or {}
-        except (OSError, SafetensorError):
+            if metadata.get("plan") == self.plan:
+                steps = self._take(load_file(path), metadata, modules, optimizers)
+                if not 0 < steps <= most:
+                    raise ValueError
+                self._cut_log(steps)
+                return steps
+        except (OSError, SafetensorError, RuntimeError, ValueError, KeyError):
             raise SettingsError(
                 f"{STATE} in {str(self.folder)!r} is damaged; delete it to begin again."
             ) from None
-        if metadata.get("plan") != self.plan:
-            raise SettingsError(
-                f"{str(self.folder)!r} holds another training run; choose another folder or delete it."
-            )
-        tensors = load_file(path)
+        raise SettingsError(
+            f"{str(self.folder)!r} holds another training run; choose another folder or delete it."
+        )
+
+    def _take(
+        self,
+        tensors: dict[str, Tensor],
+        metadata: dict[str, str],
+        modules: dict[str, nn.Module],
+        optimizers: dict[str, torch.optim.Optimizer],
+    ) -> int:
         for name, module in modules.items():
             module.load_state_dict(_below(tensors, name))
         for name, optimizer in optimizers.items():
             _load_optimizer(optimizer, _below(tensors, name))
         self._before = float(metadata.get("seconds", 0.0))
         return int(metadata["steps"])
+
+    def _cut_log(self, steps: int) -> None:
+        """Keep the lines of the log up to this step."""
+        path = self.folder / LOG
+        if not path.is_file():
+            return
+        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+        path.write_text(
+            "".join(line for line in lines if json.loads(line)["step"] <= steps), encoding="utf-8"
+        )
 
     @property
     def seconds(self) -> float:
@@ -79,13 +106,24 @@ class Checkpoint:
         path = self.folder / STATE
         partial = path.with_suffix(".partial")
         about = {"plan": self.plan, "steps": str(steps), "seconds": f"{self.seconds:.1f}"}
-        save_file(tensors, partial, about)
-        os.replace(partial, path)
+        try:
+            save_file(tensors, partial, about)
+            os.replace(partial, path)
+        except (OSError, SafetensorError):
+            raise self._unwritable() from None
 
     def log(self, **row: Any) -> None:
         """Add a line to the training log."""
-        with (self.folder / LOG).open("a", encoding="utf-8") as file:
-            file.write(json.dumps(row) + "\n")
+        try:
+            with (self.folder / LOG).open("a", encoding="utf-8") as file:
+                file.write(json.dumps(row) + "\n")
+        except OSError:
+            raise self._unwritable() from None
+
+    def _unwritable(self) -> SettingsError:
+        return SettingsError(
+            f"The training cannot be kept in {str(self.folder)!r}; make room there, or choose another folder."
+        )
 
 
 def _below(tensors: dict[str, Tensor], name: str) -> dict[str, Tensor]:

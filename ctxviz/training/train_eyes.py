@@ -79,7 +79,7 @@ def train(plan: Plan, language: Path, folder: Path, report: Report) -> Any:
         "naming": talking.naming_optimizer,
         "speaking": talking.speaking_optimizer,
     }
-    done = checkpoint.load(modules, optimizers)
+    done = checkpoint.load(modules, optimizers, plan.all_steps)
     for step in range(done, plan.all_steps):
         row = looking.step(step) if step < plan.looking.steps else talking.step(step - plan.looking.steps)
         report(step + 1, plan.all_steps, ", ".join(f"{name} {value:.3g}" for name, value in row.items()))

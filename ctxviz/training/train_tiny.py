@@ -67,7 +67,7 @@ def train(plan: Plan, folder: Path, report: Report, keep_every: int = 100) -> An
     checkpoint = Checkpoint(folder, asdict(plan))
     modules: dict[str, torch.nn.Module] = {"model": model, "heads": looking.heads}
     optimizers = {"looking": looking.optimizer, "speaking": speaking.optimizer}
-    done = checkpoint.load(modules, optimizers)
+    done = checkpoint.load(modules, optimizers, plan.all_steps)
     for step in range(done, plan.all_steps):
         row = looking.step(step) if step < plan.looking.steps else speaking.step(step)
         report(step + 1, plan.all_steps, ", ".join(f"{name} {value:.3g}" for name, value in row.items()))

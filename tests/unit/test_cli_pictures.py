@@ -178,6 +178,9 @@ def test_pictures_can_only_be_kept_where_there_are_some_and_a_file(
     kept = ("--image", files[0], "--image", files[0], "--save", target, "--keep-pictures")
     refused(model, *kept, words=("2 pictures", "1 at most"))
     assert not target.exists()
+    before = files[0].read_bytes()
+    refused(model, "--image", files[0], "--save", files[0], words=("one of the pictures",))
+    assert files[0].read_bytes() == before
 
 
 @pytest.fixture

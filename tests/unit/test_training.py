@@ -8,17 +8,19 @@ import json
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 
 from ctxviz.errors import SettingsError
 from ctxviz.shapes.scenes import DESCRIBE, Scene, Thing, is_held_out, training_crowd, training_scene
 from ctxviz.training import exam
 from ctxviz.training.batches import IGNORED, Asked, draw_all, draw_crowds, grid_labels, read_pictures
-from ctxviz.training.checkpoint import LOG, Checkpoint
+from ctxviz.training.checkpoint import LOG, STATE, Checkpoint
 from ctxviz.training.looking import LookingPlan
 from ctxviz.training.schedule import advance, make_optimizer, schedule
 from ctxviz.training.tiny_shapes import SPREADS, make_model, make_processor, post_mlp_scale
 from ctxviz.training.train_tiny import Plan, encode_for, train
 
+LOGGED = Plan(LookingPlan(seed=3, steps=30, pictures=1), steps=1, scenes=1)
 SMALL = Plan(LookingPlan(seed=3, steps=3, pictures=2), steps=3, scenes=2)
 
 
@@ -58,7 +60,47 @@ def test_a_training_that_was_interrupted_ends_like_one_that_was_not(tmp_path, cu
 def test_another_plan_does_not_continue_it(tmp_path):
     Checkpoint(tmp_path, {"seed": 1}).save(1, {}, {"none": make_optimizer([(torch.nn.Linear(2, 2), 1)], 0)})
     with pytest.raises(SettingsError, match="another training run"):
-        Checkpoint(tmp_path, {"seed": 2}).load({}, {})
+        Checkpoint(tmp_path, {"seed": 2}).load({}, {}, 9)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [b"", b"garbage", "tensor missing", "stray tensor", {"steps": "x"}, {"steps": "-5"}, {"steps": "99"}],
+)
+def test_a_damaged_state_is_told(tmp_path, damage):
+    model = torch.nn.Linear(2, 2)
+    checkpoint = Checkpoint(tmp_path, {})
+    state = tmp_path / STATE
+    about = {"plan": "{}", "steps": "3"}
+    tensors = {"model.weight": model.weight.detach(), "model.bias": model.bias.detach()}
+    if isinstance(damage, bytes):
+        state.write_bytes(damage)
+    elif damage == "tensor missing":
+        save_file({"model.weight": tensors["model.weight"]}, state, about)
+    elif damage == "stray tensor":
+        save_file(tensors | {"speaking.x.y": torch.zeros(1)}, state, about)
+    else:
+        save_file(tensors, state, about | damage)
+    with pytest.raises(SettingsError, match="is damaged"):
+        checkpoint.load({"model": model}, {"speaking": make_optimizer([(model, 1.0)], 0.0)}, 9)
+
+
+def test_lines_logged_after_what_was_kept_go(tmp_path):
+    with pytest.raises(StoppedError):
+        train(LOGGED, tmp_path, stop_after(21), keep_every=100)
+    assert (tmp_path / LOG).read_text()
+    with pytest.raises(StoppedError):
+        train(LOGGED, tmp_path, stop_after(21), keep_every=100)
+    assert len((tmp_path / LOG).read_text().splitlines()) == 1
+
+
+def test_a_folder_that_cannot_be_written_is_told(tmp_path):
+    (tmp_path / LOG).mkdir()
+    with pytest.raises(SettingsError, match="cannot be kept"):
+        Checkpoint(tmp_path, {}).log(step=1)
+    (tmp_path / STATE).with_suffix(".partial").mkdir()
+    with pytest.raises(SettingsError, match="cannot be kept"):
+        Checkpoint(tmp_path, {}).save(1, {"model": torch.nn.Linear(1, 1)}, {})
 
 
 def test_the_log_is_one_json_object_a_line(tmp_path):
