@@ -17,7 +17,7 @@ from tests.browser.conftest import chromium
 pytestmark = pytest.mark.browser
 
 ROOT = Path(__file__).parents[2]
-PATIENCE = 20_000
+PATIENCE = 60_000
 LARGEST_TAB_STOPS = 1
 
 SHOWN = """
