@@ -3,12 +3,6 @@
 import csv
 import io
 import json
-import os
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from pathlib import Path
@@ -52,35 +46,6 @@ drawings => drawings.flatMap(drawing => {
   return [...drawing.querySelectorAll("text")].filter(cut).map(text => text.textContent);
 })
 """
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    chromium()
-    with socket.socket() as free:
-        free.bind(("localhost", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, str(Path(__file__).with_name("harness.py")), str(port)]
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    address = f"http://localhost:{port}"
-    try:
-        _await_server(address, process)
-        yield address
-    finally:
-        process.terminate()
-        process.wait(timeout=20)
-
-
-def _await_server(address: str, process: subprocess.Popen) -> None:
-    for _ in range(150):
-        assert process.poll() is None, "the harness ended"
-        try:
-            with urllib.request.urlopen(f"{address}/_stcore/health", timeout=2):
-                return
-        except OSError:
-            time.sleep(0.2)
-    pytest.fail("the harness did not come up")
 
 
 @pytest.fixture(scope="module")
@@ -134,13 +99,13 @@ class Watched:
 
 
 @pytest.fixture
-def watched(context, server) -> Iterator[Watched]:
+def watched(context, harness) -> Iterator[Watched]:
     page = context.new_page()
-    watched = Watched(page, server)
+    watched = Watched(page, harness)
     yield watched
     page.close()
     assert watched.problems == []
-    foreign = [url for url in watched.requests if not url.startswith((server, "blob:", "data:"))]
+    foreign = [url for url in watched.requests if not url.startswith((harness, "blob:", "data:"))]
     assert foreign == []
 
 

@@ -1,18 +1,10 @@
 """Pictures of a prompt as tiles, in a real Chromium: where they stand, what they say, who can reach them."""
 
-import os
 import re
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-from tests.browser.conftest import chromium
 
 pytestmark = pytest.mark.browser
 
@@ -37,32 +29,8 @@ grid => {
 """
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    chromium()
-    with socket.socket() as free:
-        free.bind(("localhost", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, str(Path(__file__).with_name("harness.py")), str(port)]
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    address = f"http://localhost:{port}"
-    try:
-        for _ in range(150):
-            assert process.poll() is None, "the harness ended"
-            try:
-                with urllib.request.urlopen(f"{address}/_stcore/health", timeout=2):
-                    break
-            except OSError:
-                time.sleep(0.2)
-        yield address
-    finally:
-        process.terminate()
-        process.wait(timeout=20)
-
-
 @pytest.fixture
-def show(chrome, server) -> Iterator:
+def show(chrome, harness) -> Iterator:
     """Opens a page on a run with pictures; at the end nothing may have gone wrong in it."""
     page = chrome.new_page()
     problems: list[str] = []
@@ -72,7 +40,7 @@ def show(chrome, server) -> Iterator:
     def show(query: str, width: int = 1440, scheme: str = "light"):
         page.set_viewport_size({"width": width, "height": 900})
         page.emulate_media(color_scheme=scheme)
-        page.goto(f"{server}/?{query}")
+        page.goto(f"{harness}/?{query}")
         page.locator(".prompt-chips > *").first.wait_for(timeout=PATIENCE)
         page.problems = problems
         return page
