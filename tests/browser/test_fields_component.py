@@ -13,7 +13,6 @@ from tests.browser.test_live_component import CLIPPED, PATIENCE, Watched
 
 pytestmark = pytest.mark.browser
 
-server = live_component.server
 context = live_component.context
 watched = live_component.watched
 
