@@ -9,12 +9,12 @@ from __future__ import annotations
 import hashlib
 import io
 import os
-import stat
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
 
 from PIL import (
     BmpImagePlugin,
@@ -29,7 +29,11 @@ from PIL import (
 )
 
 from ctxviz.errors import PictureError, is_out_of_memory
+from ctxviz.opening import NotRegularError, open_regular
 from ctxviz.picture_modes import as_rgb, scale_transparent_colour
+
+# Pillow warns about damaged tags on stderr; what matters of them is among a picture's notes.
+warnings.filterwarnings("ignore", category=UserWarning, module=r"PIL\.")
 
 MAX_BYTES: Final = 20 * 10**6
 MAX_PIXELS: Final = 50 * 10**6
@@ -92,9 +96,13 @@ def read_file(path: Path) -> Picture:
     """
     about = _about(_printable(path.name))
     try:
-        with _open_regular(path, about) as file:
+        with open_regular(path) as file:
             _check_length(os.fstat(file.fileno()).st_size, about)
             data = file.read(MAX_BYTES + 1) or b""
+    except IsADirectoryError:
+        raise PictureError(f"{about} is a folder; name a picture file in it.") from None
+    except NotRegularError:
+        raise PictureError(f"{about} is not a regular file; name a picture file.") from None
     except FileNotFoundError:
         raise PictureError(f"{about} does not exist; check the path.") from None
     except OSError as error:
@@ -160,26 +168,6 @@ def _printable(name: str) -> str:
 
 def _about(name: str) -> str:
     return f"The picture “{name}”" if name else "The picture"
-
-
-def _open_regular(path: Path, about: str) -> BinaryIO:
-    _require_regular(path.stat(), about)
-    # Not to wait where it became a pipe just now.
-    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-    file = os.fdopen(os.open(path, flags), "rb")
-    try:
-        _require_regular(os.fstat(file.fileno()), about)
-    except PictureError:
-        file.close()
-        raise
-    return file
-
-
-def _require_regular(status: os.stat_result, about: str) -> None:
-    if stat.S_ISDIR(status.st_mode):
-        raise PictureError(f"{about} is a folder; name a picture file in it.")
-    if not stat.S_ISREG(status.st_mode):
-        raise PictureError(f"{about} is not a regular file; name a picture file.")
 
 
 def _check_length(length: int, about: str) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from ctxviz.alarms import KINDS
 from ctxviz.cli.terminal import sentence
 from ctxviz.errors import PictureError, PromptError, SettingsError
+from ctxviz.opening import NotRegularError, open_regular
 from ctxviz.records import RunSettings
 from ctxviz.replaying import SAME_WEIGHTS
 
@@ -56,7 +57,7 @@ def _as_utf8(argument: str) -> str:
 def _read_file(name: str) -> str:
     shown = repr(name if len(name) <= 80 else name[:79] + "…")
     try:
-        with Path(name).open("rb") as file:
+        with open_regular(Path(name)) as file:
             data = file.read(PROMPT_LIMIT + 1)
     except FileNotFoundError:
         raise PromptError(
@@ -65,6 +66,11 @@ def _read_file(name: str) -> str:
         ) from None
     except IsADirectoryError:
         raise PromptError(f"The prompt file {shown} is a folder; name a text file.") from None
+    except NotRegularError:
+        raise PromptError(
+            f"The prompt file {shown} is a device, a pipe or a socket and is not read; "
+            "put the prompt into a text file."
+        ) from None
     except (OSError, ValueError) as error:
         raise PromptError(
             f"The prompt file {shown} cannot be read ({_reason(error)}); name another."

@@ -41,7 +41,8 @@ def occlude(
         model: the one that made the run.
         step: the token whose patches are made.
         picture: which picture is covered, from 0.
-        grid: squares a side; the finest of :func:`~ctxviz.picture_findings.grids` unless given.
+        grid: squares a side, at most one per tile or FINEST, whichever is finer; the finest of
+            :func:`~ctxviz.picture_findings.grids` unless given.
 
     Raises:
         SettingsError: the model is not the run's, its pictures are not at hand, there is no such token,
@@ -50,11 +51,9 @@ def occlude(
     onlooker = Onlooker(model, run, step, variant, picture, Scratch())
     whole = run.pictures[picture]
     grid = grids(run, picture)[-1] if grid is None else grid
-    if not 1 <= grid <= min(FINEST, *whole.image.size):
-        raise SettingsError(
-            f"{grid} squares a side cannot be drawn on this picture; choose 1 to "
-            f"{min(FINEST, *whole.image.size)}."
-        )
+    most = min(max(FINEST, run.context.images[picture].side), *whole.image.size)
+    if not 1 <= grid <= most:
+        raise SettingsError(f"{grid} squares a side cannot be drawn on this picture; choose 1 to {most}.")
     token, text = run.token(step)[3:5]
     seen = onlooker.see()
     before = _distributions(seen)

@@ -104,7 +104,7 @@ class Stream:
         kept = len(self.context.kept(len(self._ids) + self._settings.max_new_tokens))
         # Logits of two rows of kept tokens, eight bytes at most each.
         need += 2 * kept * self._model.vocabulary * 8
-        free = memory.free_bytes(str(self._model.device))
+        free = memory.free_bytes(self._model.identity.device)
         if need > free:
             raise MemoryRefusedError(
                 f"Replays keep written copies of the MLP weights, about {memory.gigabytes(int(need))}, and "

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 from collections import OrderedDict
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -58,8 +59,18 @@ def _shell(module: nn.Module) -> Any:
     shell._modules = dict(module._modules)
     shell._parameters = dict(module._parameters)
     shell.__dict__.pop(KEPT, None)
-    # What a placement library wrapped around this very object would call the loaded module.
-    shell.__dict__.pop("forward", None)
     for table in HOOK_TABLES:
         setattr(shell, table, OrderedDict())
+    # What accelerate wrapped around the loaded module would call that one.
+    wrapped = shell.__dict__.pop("forward", None)
+    shell.__dict__.pop("_old_forward", None)
+    mover = shell.__dict__.pop("_hf_hook", None)
+    if wrapped is not None and mover is not None:
+        shell.forward = partial(_moved, shell, mover)
     return shell
+
+
+def _moved(shell: nn.Module, mover: Any, *args: Any, **kwargs: Any) -> Any:
+    """The stock forward, with its inputs brought to the device of its weights as for the loaded module."""
+    args, kwargs = mover.pre_forward(shell, *args, **kwargs)
+    return mover.post_forward(shell, type(shell).forward(shell, *args, **kwargs))

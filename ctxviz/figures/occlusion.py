@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+from threading import Lock
 from typing import Final
 
 import numpy as np
@@ -21,11 +22,18 @@ SHOWN_PIXELS: Final = 320
 """Sides of the picture inside the figure."""
 WRITTEN: Final = 4
 """Squares a side up to which each shows its number."""
+STARRED: Final = 8
+"""Squares a side up to which a square has room for a star of full size."""
 WORTH_WRITING: Final = 0.01
 """A distance that two decimals tell; where none is as large, no square shows its number."""
 FAINT: Final = 1e-4
 """A distance below which no square is called the strongest: rounding reaches as far."""
+MOST_ENCODED: Final = 8
+"""Encoded pictures kept, a few hundred kilobytes each: a map is drawn again with every square."""
 ON_BRIGHT, ON_DARK = "#000000", "#ffffff"
+
+_ENCODED: Final[dict[str, str]] = {}
+_LOCK: Final = Lock()
 
 
 def occlusion(found: Occlusion, picture: Picture, theme: Theme = LIGHT) -> FigureCard:
@@ -72,7 +80,22 @@ def strongest(values: NDArray[np.float64]) -> tuple[int, int] | None:
 
 
 def data_uri(picture: Picture) -> str:
-    """The picture made square, as a model sees it, as a PNG inside an address."""
+    """The picture made square, as a model sees it, as a PNG inside an address; made once per checksum."""
+    key = picture.sha256
+    if not key:
+        return _encoded(picture)
+    with _LOCK:
+        known = _ENCODED.pop(key, None)
+    address = _encoded(picture) if known is None else known
+    with _LOCK:
+        # Put in anew, so that the one unused for longest comes first.
+        _ENCODED[key] = address
+        while len(_ENCODED) > MOST_ENCODED:
+            del _ENCODED[next(iter(_ENCODED))]
+    return address
+
+
+def _encoded(picture: Picture) -> str:
     file = io.BytesIO()
     picture.image.resize((SHOWN_PIXELS, SHOWN_PIXELS)).save(file, "PNG")
     return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()
@@ -154,17 +177,17 @@ def short(value: float) -> str:
 def _mark(figure: go.Figure, at: tuple[int, int], values: NDArray[np.float64], theme: Theme) -> None:
     """A double outline on both sides and a star, which no colour is needed to see."""
     row, column = at
+    small, tiny = len(values) > WRITTEN, len(values) > STARRED
     for axis in ("", "2"):
-        for colour, width in ((theme.background, 5), (theme.ink, 2.5)):
+        for colour, width in ((theme.background, 5 - tiny), (theme.ink, 2.5 - tiny)):
             figure.add_shape(
                 type="rect", xref=f"x{axis}", yref=f"y{axis}", x0=column, x1=column + 1, y0=row, y1=row + 1,
                 line={"color": colour, "width": width}, fillcolor="rgba(0,0,0,0)",
             )  # fmt: skip
-    small = len(values) > WRITTEN
     figure.add_trace(
         go.Scatter(
             x=[column + 0.5], y=[row + (0.5 if small else 0.24)], xaxis="x2", yaxis="y2", mode="markers",
-            marker={"symbol": "star", "size": 14, "color": ON_BRIGHT}, meta="strongest",
+            marker={"symbol": "star", "size": 9 if tiny else 14, "color": ON_BRIGHT}, meta="strongest",
             hoverinfo="skip", showlegend=False,
         )
     )  # fmt: skip

@@ -40,12 +40,16 @@ class Entry:
     sha256: str | None = None
     """Of the packaged GGUF file, of the asset's weights, or of both halves (``models.eyes.digest_of``)."""
     reads_pictures: bool = False
+    vision: tuple[int, int, int] | None = None
+    """Width, MLP width and squares of the vision tower: the fields of ``memory.Vision``."""
 
     def weight_bytes(self, dtype: str) -> int:
         """Bytes of the weights alone, in memory, in one dtype."""
         return self.parameters * DTYPE_BYTES[dtype]
 
 
+_HUB_VISION: Final = (1152, 4304, 64**2)
+_SMALL_VISION: Final = (96, 256, 8**2)
 _IMAGE_TEXT = "It reads pictures too, 256 tokens each."
 APACHE_URL: Final = "https://www.apache.org/licenses/LICENSE-2.0"
 
@@ -87,6 +91,7 @@ def _hub(
         hub_id=f"google/{key}",
         sha256=None,
         reads_pictures=reads_pictures,
+        vision=_HUB_VISION if reads_pictures else None,
         **numbers,
     )
 
@@ -106,6 +111,7 @@ _TINY_SHAPES: Final = Entry(
     kv_width=128,
     sha256="d4c794701b01fb5e6324d887a27da9757c205db8748d2168d58b55e23d5b4840",
     reads_pictures=True,
+    vision=_SMALL_VISION,
 )
 
 _WITH_EYES: Final = replace(
@@ -118,6 +124,7 @@ _WITH_EYES: Final = replace(
     parameters=_PACKAGED.parameters + 347_808,
     sha256="e54de6dc3bfeed7c8f48fb4565a24eefb3183c22b3abde911b4a704c73157d5d",
     reads_pictures=True,
+    vision=_SMALL_VISION,
 )
 
 CATALOGUE: Final[dict[str, Entry]] = {

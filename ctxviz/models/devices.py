@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
@@ -11,19 +12,41 @@ from ctxviz.errors import SettingsError
 from ctxviz.models.sources import reason
 from ctxviz.records import DTYPES
 
+Devices = tuple[torch.device, ...]
+"""Those that a model is shared between, in the order in which they are filled; token ids go to the first."""
+
 _SELF_TEST_TOLERANCE = 1e-3
 """Relative, of logits after two float32 layers: rounding gives about 1e-6, TF32 or a broken kernel more."""
 
 
-def choose(device: str) -> torch.device:
-    """``auto`` (CUDA, then MPS, then CPU), or a device by name: ``cpu``, ``cuda``, ``cuda:1``, ``mps``.
+def choose(device: str) -> Devices:
+    """``auto`` (every CUDA device, MPS, or the CPU), or by name: ``cpu``, ``cuda``, ``cuda:1``, ``mps``.
+
+    Several CUDA devices are named with commas, ``cuda:0,cuda:1``; a model goes to the next one only where it
+    does not fit on those before.
 
     Raises:
         SettingsError: the name means nothing, or this machine has no such device.
     """
     if device == "auto":
-        kind = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
-        return torch.device(kind)
+        if torch.cuda.is_available():
+            return tuple(torch.device("cuda", index) for index in range(torch.cuda.device_count()))
+        return (torch.device("mps" if torch.backends.mps.is_available() else "cpu"),)
+    chosen = tuple(_by_name(name.strip()) for name in str(device).split(","))
+    if len(chosen) > 1 and (len(set(chosen)) < len(chosen) or {d.type for d in chosen} != {"cuda"}):
+        raise SettingsError(
+            f"A model cannot be shared between {str(device)[:80]!r}; name different CUDA devices, such as "
+            "cuda:0,cuda:1."
+        )
+    return chosen
+
+
+def named(devices: Iterable[torch.device]) -> str:
+    """As after --device and in records: ``cpu``, ``cuda:1``, ``cuda:0,cuda:1``."""
+    return ",".join(map(str, devices))
+
+
+def _by_name(device: str) -> torch.device:
     try:
         chosen = torch.device(device)
     except (RuntimeError, TypeError, ValueError):
@@ -33,7 +56,9 @@ def choose(device: str) -> torch.device:
         or chosen.type not in ("cpu", "cuda", "mps")
         or (chosen.type != "cuda" and chosen.index)
     ):
-        raise SettingsError(f"Unknown device {str(device)[:40]!r}; choose auto, cpu, cuda, cuda:N, or mps.")
+        raise SettingsError(
+            f"Unknown device {str(device)[:40]!r}; choose auto, cpu, cuda, cuda:N,cuda:M or mps."
+        )
     if chosen.type == "cuda" and (chosen.index or 0) >= torch.cuda.device_count():
         raise SettingsError(f"This machine has no device {str(device)[:40]}; choose cpu or auto.")
     if chosen.type == "mps" and not torch.backends.mps.is_available():
@@ -41,15 +66,15 @@ def choose(device: str) -> torch.device:
     return chosen
 
 
-def check_dtype(dtype: str, device: torch.device) -> torch.dtype:
+def check_dtype(dtype: str, devices: Devices) -> torch.dtype:
     """The torch dtype of a name.
 
     Raises:
-        SettingsError: unknown, or not available on the device.
+        SettingsError: unknown, or not available on one of the devices.
     """
     if dtype not in DTYPES:
         raise SettingsError(f"Unknown dtype {str(dtype)[:40]!r}; choose from {', '.join(DTYPES)}.")
-    if dtype == "float64" and device.type == "mps":
+    if dtype == "float64" and any(device.type == "mps" for device in devices):
         raise SettingsError("The mps device has no float64; choose float32, or the cpu device.")
     return getattr(torch, dtype)
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from ctxviz.errors import ModelError
 from ctxviz.models.architectures import Architecture, for_model_type
-from ctxviz.models.memory import Shape
+from ctxviz.models.memory import Shape, Vision
 from ctxviz.models.sources import PICKLE_SUFFIXES, open_regular, pickle_refusal, reason, require_regular, show
 
 _JSON_LIMIT: Final = 64 << 20
@@ -55,7 +55,8 @@ def inspect(folder: Path) -> FolderFacts:
         )
     parameters = sum(map(count_parameters, weights))
     text_config = config if architecture.text_config is None else config.get(architecture.text_config)
-    return FolderFacts(architecture, weights, _shape(parameters, text_config))
+    vision = _vision(config.get("vision_config")) if architecture.reads_pictures else None
+    return FolderFacts(architecture, weights, _shape(parameters, text_config, vision))
 
 
 def _check_files(folder: Path) -> None:
@@ -79,7 +80,7 @@ def _too_large(path: Path) -> ModelError:
     return ModelError(f"{show(path.name)} is too large to be what its name says; download the model again.")
 
 
-def _shape(parameters: int, text_config: Any) -> Shape:
+def _shape(parameters: int, text_config: Any, vision: Vision | None) -> Shape:
     # A published config.json leaves out what equals transformers' defaults for Gemma 3.
     defaults = {
         "num_hidden_layers": 26,
@@ -90,16 +91,36 @@ def _shape(parameters: int, text_config: Any) -> Shape:
         "vocab_size": 262_208,
         "max_position_embeddings": 131_072,
     }
-    stated = defaults | (text_config if isinstance(text_config, dict) else {})
-    numbers = [stated[name] for name in defaults]
+    layers, width, hidden, kv_heads, head, vocabulary, _ = _numbers(text_config, defaults)
+    return Shape(parameters, layers, width, hidden, 2 * kv_heads * head, vocabulary, vision)
+
+
+def _vision(vision_config: Any) -> Vision:
+    # transformers' defaults for SigLIP.
+    defaults = {
+        "hidden_size": 768,
+        "intermediate_size": 3072,
+        "image_size": 224,
+        "patch_size": 16,
+    }
+    width, hidden, side, square = _numbers(vision_config, defaults)
+    return Vision(width, hidden, (side // square) ** 2)
+
+
+def _numbers(config: Any, defaults: dict[str, int]) -> list[int]:
+    """The configuration's numbers of these names, or the defaults where it leaves them out.
+
+    Raises:
+        ModelError: one is no whole number above 0.
+    """
+    stated = defaults | (config if isinstance(config, dict) else {})
     wrong = [name for name in defaults if type(stated[name]) is not int or not 0 < stated[name] < 1 << 31]
     if wrong:
         raise ModelError(
             f"The model's config.json describes no possible model ({wrong[0]} must be a whole number "
             "above 0); download it again."
         )
-    layers, width, hidden, kv_heads, head, vocabulary, _ = numbers
-    return Shape(parameters, layers, width, hidden, 2 * kv_heads * head, vocabulary)
+    return [stated[name] for name in defaults]
 
 
 def read_configuration(folder: Path) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import torch
 
 from ctxviz import __version__
 from ctxviz.errors import CtxvizError, MemoryRefusedError, ModelError, SettingsError, is_out_of_memory
-from ctxviz.models import devices, memory, processors
+from ctxviz.models import devices, memory, placement, processors
 from ctxviz.models.architectures import Architecture, for_config
 from ctxviz.models.folders import FolderFacts, inspect, read_configuration, read_json
 from ctxviz.models.preparing import ReadyModel, estimate, prepare
@@ -57,7 +57,7 @@ def load_model(
         source = resolve(reference)
         if source.entry is not None:
             # Before a download or conversion that would be in vain.
-            memory.refuse_unless(estimate(reference, dtypes, str(chosen)), dtypes)
+            memory.refuse_unless(estimate(reference, dtypes, devices.named(chosen)), dtypes)
         ready = prepare(source, progress)
         model = LoadedModel(ready, inspect(ready.folder), chosen, progress)
         model.hub_id = source.hub_id
@@ -74,12 +74,13 @@ class LoadedModel:
     """
 
     def __init__(
-        self, ready: ReadyModel, facts: FolderFacts, device: torch.device, progress: Progress
+        self, ready: ReadyModel, facts: FolderFacts, chosen: devices.Devices, progress: Progress
     ) -> None:
         """Read configuration and tokenizer; weights are loaded by :meth:`in_dtype`."""
         from transformers import AutoConfig, AutoTokenizer, Gemma3Processor
 
-        self.device = device
+        self.devices = chosen
+        """Where weights may go, in the order in which the devices are filled."""
         self.hub_id: str | None = None
         self._ready = ready
         self._facts = facts
@@ -88,6 +89,7 @@ class LoadedModel:
         progress("reading the tokenizer", None)
         with quiet_transformers(), _explained(ready.title):
             config = AutoConfig.from_pretrained(ready.folder, local_files_only=True, trust_remote_code=False)
+            self._config = config
             self.architecture: Architecture = for_config(config)
             reads_pictures = self.architecture.reads_pictures and processors.reads_pictures(
                 ready.folder, read_configuration(ready.folder)
@@ -111,8 +113,8 @@ class LoadedModel:
         self.special_ids: frozenset[int] = frozenset(self.tokenizer.all_special_ids) | {
             i for i, token in self.tokenizer.added_tokens_decoder.items() if token.special
         }
-        warning = devices.self_test(device)
-        self.warnings: tuple[str, ...] = (warning,) if warning else ()
+        self._used: devices.Devices = ()
+        self.warnings: tuple[str, ...] = tuple(filter(None, map(devices.self_test, chosen[:1])))
 
     @property
     def identity(self) -> ModelIdentity:
@@ -129,7 +131,7 @@ class LoadedModel:
             vocabulary=self.vocabulary,
             revision=self._ready.revision,
             sha256=self._ready.sha256,
-            device=str(self.device),
+            device=devices.named(self._used or self.devices[:1]),
             threads=torch.get_num_threads(),
             libraries=(
                 ("ctxviz", __version__),
@@ -157,27 +159,43 @@ class LoadedModel:
         """
         missing = [d for d in dtypes if d not in self._models]
         need = memory.need_of(self._facts.shape, missing)
-        memory.refuse_unless(memory.MemoryNeed(need, memory.free_bytes(str(self.device))), missing)
+        memory.refuse_unless(memory.MemoryNeed(need, memory.free_bytes(devices.named(self.devices))), missing)
 
     def in_dtype(self, name: str, progress: Progress | None = None) -> Any:
-        """The stock transformers model in a dtype, on the device; loaded on first use and then kept.
+        """The stock transformers model in a dtype, on its devices; loaded on first use and then kept.
 
         Raises:
-            SettingsError: unknown dtype, or not available on the device.
+            SettingsError: unknown dtype, or not available on a device.
             MemoryRefusedError: it would not fit.
             ModelError: the weights are broken, or the model was closed.
         """
-        dtype = devices.check_dtype(name, self.device)
+        dtype = devices.check_dtype(name, self.devices)
         with _LOADING:
             if self._closed:
                 raise ModelError("This model was closed; load it again.")
             if name not in self._models:
                 self.require_memory((name,))
                 (progress or silent)(f"reading the weights in {name}", None)
-                self._models[name] = _load_weights(self._ready, dtype, self.device)
+                self._models[name] = _load_weights(self._ready, dtype, self._places(name, dtype))
                 if name == "float16":
                     self.warnings += (_FLOAT16_WARNING,)
             return self._models[name]
+
+    @property
+    def device(self) -> torch.device:
+        """Where token ids go in and logits come out."""
+        return self.devices[0]
+
+    def _places(self, name: str, dtype: torch.dtype) -> dict[str, torch.device]:
+        """The device of each part; devices in use are noted, and those not to be trusted warned about."""
+        places = {"": self.device}
+        if len(self.devices) > 1:
+            room = placement.rooms(self.devices, self._facts.shape, name)
+            places = placement.share_out(self._config, dtype, self.devices, room)
+        new = [d for d in self.devices if d in places.values() and d not in self._used]
+        self._used += tuple(new)
+        self.warnings += tuple(filter(None, map(devices.self_test, set(new) - {self.device})))
+        return places
 
     def piece(self, token_id: int) -> str:
         """A token as readable text, for any id: byte pieces stay ``<0xE2>``, an unknown id is ``<id N>``."""
@@ -192,7 +210,7 @@ class LoadedModel:
         with _LOADING:
             self._closed = True
             self._models.clear()
-        if self.device.type == "cuda":
+        if self.devices[0].type == "cuda":
             torch.cuda.empty_cache()
 
 
@@ -215,15 +233,16 @@ _FLOAT16_WARNING = (
 )
 
 
-def _load_weights(ready: ReadyModel, dtype: torch.dtype, device: torch.device) -> torch.nn.Module:
+def _load_weights(ready: ReadyModel, dtype: torch.dtype, places: dict[str, torch.device]) -> torch.nn.Module:
     from transformers import AutoModelForCausalLM
 
+    on_cpu = places == {"": torch.device("cpu")}
     with quiet_transformers(), _explained(ready.title):
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             ready.folder,
             dtype=dtype,
-            # Straight to the device, so that the CPU never holds the whole model for it.
-            device_map=None if device.type == "cpu" else {"": device},
+            # Straight to the devices, so that the CPU never holds the whole model for them.
+            device_map=None if on_cpu else places,
             local_files_only=True,
             use_safetensors=True,
             trust_remote_code=False,
@@ -241,7 +260,7 @@ def _load_weights(ready: ReadyModel, dtype: torch.dtype, device: torch.device) -
             f"The weights of {show(ready.title)} lack {len(absent)} parameters or have them in another shape "
             f"({absent[0][:80]}); download or export the model again."
         )
-    if device.type == "cpu":
+    if on_cpu:
         _own(model)
     return model.eval().requires_grad_(False)
 

@@ -32,6 +32,28 @@ class MemoryNeed:
 
 
 @dataclass(frozen=True, slots=True)
+class Vision:
+    """What decides the memory that a vision tower takes while it reads a picture."""
+
+    width: int
+    hidden: int
+    """Width of the MLP's hidden activation."""
+    squares: int
+    """Rows of a picture inside the tower: (pixels of its side / pixels of a square's side) squared."""
+
+    @property
+    def moment(self) -> int:
+        """Numbers held at once for one picture, the weights not counted; an estimate.
+
+        The larger of two moments of a layer, for each square: its attention (residual stream, normed row,
+        query, key and value) and its MLP (residual stream, normed row, hidden activation before and after).
+        Attention scores are not counted, which fused kernels never hold. Pictures of one prompt are read
+        together and take this each.
+        """
+        return self.squares * max(5 * self.width, 2 * self.width + 2 * self.hidden)
+
+
+@dataclass(frozen=True, slots=True)
 class Shape:
     """What decides a model's memory."""
 
@@ -43,20 +65,35 @@ class Shape:
     kv_width: int
     """Keys and values of one token in one layer: 2 x KV heads x head size."""
     vocabulary: int
+    vision: Vision | None = None
+    """Of a model that reads pictures."""
 
 
 def need_of(shape: Shape, dtypes: Sequence[str]) -> int:
-    """Bytes for a model in each of the dtypes: weights, a layer's scratch, a context's cache, and logits."""
+    """Bytes for a model in each of the dtypes: weights, a layer's scratch, a context's cache, and logits.
+
+    Where it reads pictures also :attr:`Vision.moment`, once and in the widest dtype: each dtype's tower runs
+    at another time. All of it is an estimate.
+    """
     number = sum(DTYPE_BYTES[d] for d in dtypes)
+    widest = max((DTYPE_BYTES[d] for d in dtypes), default=0)
+    seeing = 0 if shape.vision is None else shape.vision.moment * widest
     cache = shape.n_layers * shape.kv_width * WORKING_TOKENS * number
     # W' of one layer's three matrices, and one of them in float64 while it is formed.
     scratch = shape.width * shape.hidden * (3 * number + 8)
     logits = LOGIT_ROWS * shape.vocabulary * 8
-    return shape.parameters * number + cache + scratch + logits + PROGRAM_BYTES
+    return shape.parameters * number + cache + scratch + logits + seeing + PROGRAM_BYTES
+
+
+def weight_bytes(shape: Shape, dtype: str) -> int:
+    """Bytes of the weights alone, in one dtype."""
+    return shape.parameters * DTYPE_BYTES[dtype]
 
 
 def free_bytes(device: str) -> int:
-    """Bytes that may still be taken on ``cpu``, ``cuda``, ``cuda:1`` or ``mps``."""
+    """Bytes that may still be taken on ``cpu``, ``cuda:1`` or ``mps``, or on ``cuda:0,cuda:1`` together."""
+    if "," in device:
+        return sum(map(free_bytes, device.split(",")))
     if device.startswith("cuda"):
         import torch
 

@@ -14,7 +14,7 @@ from ctxviz.models.converting import convert, gguf_shape, require_supported
 from ctxviz.models.folders import inspect
 from ctxviz.models.gguf_files import read_header
 from ctxviz.models.hashing import sha256_of
-from ctxviz.models.memory import MemoryNeed, Shape
+from ctxviz.models.memory import MemoryNeed, Shape, Vision
 from ctxviz.models.progress import Progress
 from ctxviz.models.sources import Source, reason, resolve, show
 
@@ -158,8 +158,15 @@ def estimate(reference: str, dtypes: Sequence[str] = ("float32",), device: str =
 def _shape_of(source: Source) -> Shape | None:
     entry = source.entry
     if entry is not None:
+        vision = None if entry.vision is None else Vision(*entry.vision)
         return Shape(
-            entry.parameters, entry.n_layers, entry.width, entry.hidden, entry.kv_width, entry.vocabulary
+            entry.parameters,
+            entry.n_layers,
+            entry.width,
+            entry.hidden,
+            entry.kv_width,
+            entry.vocabulary,
+            vision,
         )
     if source.path is None:
         return None

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final, Literal
 
+from ctxviz import opening
 from ctxviz.errors import ModelError
 from ctxviz.models.catalogue import CATALOGUE, Entry
 
@@ -127,16 +128,10 @@ def open_regular(path: Path) -> BinaryIO:
         ModelError: it is not a regular file, links followed.
         OSError: it cannot be opened.
     """
-    require_regular(path, path.stat())
-    # Not to wait where it became a pipe just now.
-    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-    file = os.fdopen(os.open(path, flags), "rb")
     try:
-        require_regular(path, os.fstat(file.fileno()))
-    except ModelError:
-        file.close()
-        raise
-    return file
+        return opening.open_regular(path)
+    except (IsADirectoryError, opening.NotRegularError):
+        raise _not_regular(path) from None
 
 
 def require_regular(path: Path, status: os.stat_result) -> None:
@@ -146,7 +141,11 @@ def require_regular(path: Path, status: os.stat_result) -> None:
         ModelError: it is not a regular file.
     """
     if not stat.S_ISREG(status.st_mode):
-        raise ModelError(f"{show(path.name)} is not a regular file; replace it by the model's own file.")
+        raise _not_regular(path)
+
+
+def _not_regular(path: Path) -> ModelError:
+    return ModelError(f"{show(path.name)} is not a regular file; replace it by the model's own file.")
 
 
 def pickle_refusal(name: str) -> str:

@@ -6,7 +6,6 @@ Nothing is ever unpacked to disk, so an entry's name is only a name; odd ones ar
 from __future__ import annotations
 
 import io
-import os
 import re
 import struct
 import zipfile
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from ctxviz.errors import BundleError
+from ctxviz.opening import NotRegularError, open_regular
 from ctxviz.pictures import MAX_BYTES
 from ctxviz.store.limits import (
     DIRECTORY_BYTES,
@@ -86,10 +86,12 @@ def _bytes(source: str | Path | bytes | BinaryIO) -> bytes:
         data = source
     elif isinstance(source, (str, Path)):
         try:
-            if os.path.exists(source) and not (os.path.isfile(source) or os.path.isdir(source)):
-                raise BundleError(f"The run file {str(source)!r} is not a regular file; name a .ctxviz file.")
-            with open(source, "rb") as file:
+            with open_regular(Path(source)) as file:
                 data = file.read(FILE_BYTES + 1)
+        except NotRegularError:
+            raise BundleError(
+                f"The run file {str(source)!r} is not a regular file; name a .ctxviz file."
+            ) from None
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or "not a file name"
             raise BundleError(

@@ -17,6 +17,7 @@ from ctxviz.run import SCHEMA_VERSION, Run
 from ctxviz.shapes import writing
 from ctxviz.store.fields import Fields, encodable, parse
 from ctxviz.store.limits import LAYERS, STEPS, TEXT, WIDTH, broken
+from ctxviz.store.stored_pictures import check_places
 
 FORMAT: Final = "ctxviz-run"
 BIG: Final = 2**31 - 1
@@ -223,7 +224,9 @@ def _read_context(fields: Fields) -> Context:
     if len(hashes) != len(images):
         raise broken("its prompt has other numbers of pictures and of their places")
     _check_fold(fold, len(ids), len(images))
-    return Context(prompt, ids, texts, fold, hashes, images)
+    context = Context(prompt, ids, texts, fold, hashes, images)
+    check_places(context)
+    return context
 
 
 def _read_images(fields: Fields, tokens: int) -> tuple[ImageSpan, ...]:

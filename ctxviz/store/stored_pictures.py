@@ -39,6 +39,25 @@ def check_pictures(pictures: Sequence[Picture]) -> None:
         )
 
 
+def check_places(context: Context) -> None:
+    """See that a prompt's tokens agree with where its pictures are said to stand, as far as ids alone tell.
+
+    Raises:
+        BundleError: image tokens are not all the same token, stand outside the pictures too, or the pictures
+            begin or end with different tokens.
+    """
+    ids, images = context.token_ids, context.images
+    if not images:
+        return
+    places = {position for span in images for position in span.tokens}
+    inside = {ids[position] for position in places}
+    begins, ends = {ids[span.start] for span in images}, {ids[span.end - 1] for span in images}
+    if max(map(len, (inside, begins, ends))) > 1:
+        raise broken("the places of its pictures hold other tokens than a picture's")
+    if any(token in inside for position, token in enumerate(ids) if position not in places):
+        raise broken("its prompt holds an image token outside the places of its pictures")
+
+
 def written(pictures: Sequence[Picture], context: Context) -> dict[str, bytes]:
     """The entries that hold the pictures of ``context``.
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from ctxviz.errors import SettingsError
+from ctxviz.opening import NotRegularError, open_regular
 from ctxviz.presets import PRESETS
 from ctxviz.records import RunSettings
 from ctxviz.sweep import values
@@ -63,10 +64,10 @@ def read_spec(path: Path) -> SweepSpec:
     """
     shown = values.place(path)
     try:
-        if path.exists() and not path.is_file():
-            raise SettingsError(f"The sweep {shown} is not a regular file; name a .toml file.")
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             data = file.read(SPEC_BYTES + 1)
+    except (IsADirectoryError, NotRegularError):
+        raise SettingsError(f"The sweep {shown} is not a regular file; name a .toml file.") from None
     except FileNotFoundError:
         raise SettingsError(f"There is no sweep file {shown}; check its path.") from None
     except (OSError, ValueError) as error:

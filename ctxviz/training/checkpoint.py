@@ -29,8 +29,14 @@ class Checkpoint:
         self._began, self._before = time.perf_counter(), 0.0
         try:
             folder.mkdir(parents=True, exist_ok=True)
+            odd = [p.name for p in folder.iterdir() if p.exists() and not (p.is_file() or p.is_dir())]
         except OSError as error:
             raise SettingsError(f"The folder {str(folder)!r} cannot be made: {error.strerror}.") from None
+        if odd:
+            # Reading or writing it might wait for ever.
+            raise SettingsError(
+                f"{odd[0][:80]!r} in {str(folder)!r} is a device, a pipe or a socket; name another folder."
+            )
 
     def load(
         self, modules: dict[str, nn.Module], optimizers: dict[str, torch.optim.Optimizer], most: int

@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
 import streamlit as st
 
-from ctxviz.errors import BundleError
 from ctxviz.figures.card import Table
 from ctxviz.figures.lines import logit_gap_lines, tvd_lines
-from ctxviz.figures.pair import pair
-from ctxviz.figures.palette import label
 from ctxviz.figures.spread import match_rates, tvd_boxes
 from ctxviz.figures.sweeps import QUANTITIES, first_layer_field, first_layer_lines, rule_table
 from ctxviz.figures.text import counted, readable
 from ctxviz.records import Variant
 from ctxviz.run import Run
-from ctxviz.ui import collection, components, messages, page, sweep_form
-from ctxviz.ui.library import UPLOAD_LIMIT_MB
+from ctxviz.ui import choice, collection, compare_pair, components, messages, page, sweep_form
 from ctxviz.ui.session import Session
 from ctxviz.ui.url_state import VIEWS
 
 PROMPT_SHOWN: Final = 160
 """Characters of a run's prompt under its name."""
 FAULTS_SHOWN: Final = 3
-_CHOSEN: Final = "chosen_"
 _TITLES: Final = {
     "variants": "One prompt, all variants",
     "prompts": "Several prompts",
@@ -81,7 +74,7 @@ def draw() -> None:
     )
     page.draw_notices(session)
     if view == "pair":
-        _draw_pair(session)
+        compare_pair.draw(session)
     elif view == "sweep":
         sweep_form.draw(session)
     elif view in (None, "variants"):
@@ -99,7 +92,9 @@ def _draw_variants(session: Session) -> None:
         messages.tell("note", "There is no run yet; make one on the Live page.", "empty")
         return
     first = collection.name_of(session, session.view.run)
-    run = runs[_choose("Run", runs, "compare_run", lambda name: _described(runs, name), first)]
+    run = runs[
+        choice.choose("Run", runs, "compare_run", lambda name: collection.described(name, runs[name]), first)
+    ]
     messages.hint(f"“{readable(run.context.prompt, PROMPT_SHOWN)}”", "compare-prompt")
     wanted = {(rule, dtype) for rule in ("direct", "stable") for dtype in ("float32", "bfloat16")}
     missing = wanted - {(v.update, v.dtype) for v in run.variants}
@@ -120,7 +115,7 @@ def _draw_sweep(session: Session, view: str) -> None:
         return
     key = f"compare_sweep_{view}"
     _begin_with_ones_own(session, key, titles)
-    name = _choose("Sweep", titles, key, titles.__getitem__, _fitting(view, titles))
+    name = choice.choose("Sweep", titles, key, titles.__getitem__, _fitting(view, titles))
     read = collection.cells_in(Path(name))
     _tell_what_lacks(read)
     if not read.runs:
@@ -155,7 +150,7 @@ def _draw_prompts(runs: list[Run]) -> None:
     floor = None
     if len(floors) > 1:
         taus = {f"{floor:g}": floor for floor in floors}
-        floor = taus[_choose("Floor τ", taus, "compare_floor")]
+        floor = taus[choice.choose("Floor τ", taus, "compare_floor")]
     if len({run.settings.first_layer for run in runs}) > 1:
         messages.hint(f"Runs patched from layer {first} on; the others are left out.", "first-layer")
     components.figure(tvd_boxes(named, floor=floor), key="boxes", name="tvd-boxes")
@@ -198,112 +193,13 @@ def _draw_rules(cells: list[tuple[Variant, Run, int]]) -> None:
     )
 
 
-def _draw_pair(session: Session) -> None:
-    """Any two runs on the same axes, and where their texts part."""
-    with st.container(horizontal=True, key="pair-more"):
-        with st.popover("Open a run to compare"):
-            st.file_uploader(
-                "A .ctxviz file",
-                type="ctxviz",
-                max_upload_size=UPLOAD_LIMIT_MB,
-                key="compare_upload",
-                on_change=_open,
-                args=(session,),
-            )
-        with st.popover("Add a cell of a sweep"):
-            _draw_cells(session)
-    runs = collection.of_tab(session)
-    if not runs:
-        messages.tell("note", "There is no run yet; make one on the Live page, or open two.", "empty")
-        return
-    here = collection.name_of(session, session.view.run) or next(iter(runs))
-    other = next((name for name in runs if name != here), here)
-    sides = []
-    for side, first, column in zip("AB", (here, other), st.columns(2), strict=True):
-        with column:
-            sides.append(_draw_side(runs, side, first))
-    (left, i), (right, j) = sides
-    components.figure(pair(left, right, i, j), key="pair", name="two-runs")
-
-
-def _draw_side(runs: dict[str, Run], side: str, first: str) -> tuple[Run, int]:
-    """One of the two runs, and its variant."""
-    run = runs[_choose(f"Run {side}", runs, f"pair_{side}", lambda name: _described(runs, name), first)]
-    labels = [label(variant, run.variants) for variant in run.variants]
-    last = min("AB".index(side), len(labels) - 1)
-    chosen = _choose(f"Variant {side}", labels, f"variant_{side}", first=labels[last])
-    return run, labels.index(chosen)
-
-
-def _draw_cells(session: Session) -> None:
-    """Which cell of which sweep to add to the runs that can be compared."""
-    titles = collection.sweep_titles()
-    if not titles:
-        messages.hint("There is no sweep yet; make one under “Make a sweep”.", "no-cells")
-        return
-    folder = Path(_choose("Sweep", titles, "cell_sweep", titles.__getitem__))
-    paths = {path.stem: path for path in collection.cell_paths(folder)}
-    path = paths[_choose("Cell", paths, "cell_of_sweep")]
-    st.button("Add", key="add_cell", on_click=_add, args=(session, path))
-
-
-def _add(session: Session, path: Path) -> None:
-    session.notices.clear()
-    try:
-        collection.compare(session, collection.cell_at(path))
-    except (BundleError, OSError) as error:
-        session.notices.append(f"{path.name}: {error}")
-
-
-def _open(session: Session) -> None:
-    from ctxviz.store import load_run
-
-    upload = st.session_state.compare_upload
-    session.notices.clear()
-    if upload is None:
-        return
-    try:
-        collection.compare(session, load_run(io.BytesIO(upload.getvalue())))
-    except BundleError as error:
-        session.notices.append(str(error))
-
-
-def _choose(
-    words: str,
-    options: Iterable[str],
-    key: str,
-    shown: Callable[[str], str] = str,
-    first: str | None = None,
-) -> str:
-    """A select box that shows ``first`` until the reader chooses, and again where the choice is gone.
-
-    What it offers is drawn as text and never read as Markdown.
-    """
-    state, names = st.session_state, list(options)
-    if not (state.get(_CHOSEN + key) and state.get(key) in names):
-        state[key], state[_CHOSEN + key] = first if first in names else names[0], False
-    chosen = st.selectbox(
-        words,
-        names,
-        format_func=shown,
-        key=key,
-        on_change=lambda: state.update({_CHOSEN + key: True}),
-        persist_state="session",
-    )
-    return str(chosen)
-
-
-def _described(runs: dict[str, Run], name: str) -> str:
-    return collection.described(name, runs[name])
-
-
 def _begin_with_ones_own(session: Session, key: str, titles: dict[str, str]) -> None:
     """Choose the sweep that this tab made last, once in every view."""
     own = None if session.sweep is None else str(session.sweep.folder)
     state = st.session_state
     if own in titles and state.get(f"{key}_own") != own:
-        state[f"{key}_own"] = state[key] = own
-        state[_CHOSEN + key] = True
+        state[f"{key}_own"] = own
+        choice.make(key, own)
 
 
 def _fitting(view: str, titles: dict[str, str]) -> str | None:

@@ -6,7 +6,7 @@ message, so what it carries is a bootstrap that passes on what it was given.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal
 
@@ -125,6 +125,12 @@ def figure(card: FigureCard, *, key: str, name: str = "ctxviz-figure") -> Clicke
 def sentence(kind: Literal["h2", "h3", "alert"], text: str, *, key: str) -> None:
     """A heading, or a sentence that a screen reader is told at once; never read as Markdown or HTML."""
     _sentence(key=key, data={"kind": kind, "text": text})
+
+
+def text_with_tokens(parts: Sequence[tuple[str, str]], *, key: str) -> None:
+    """Text in parts, each with what it is about; one that is about something is a token, set off in a box."""
+    text = "".join(text for text, _ in parts)
+    _sentence(key=key, data={"kind": "parts", "text": text, "parts": [list(part) for part in parts]})
 
 
 def _picked(value: Any, steps: int, layers: int, variants: int) -> Picked | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ctxviz.records import Context, RunSettings, Step
 from ctxviz.run import Run
+from ctxviz.ui.special_tokens import learn
 from ctxviz.ui.turns import Job
 
 if TYPE_CHECKING:
@@ -111,6 +112,7 @@ def run_job(
 
         engine = stream(model, prompt, settings, pictures=pictures)
         run = Run(model.identity, engine.context, settings, engine.pictures)
+        learn(run, model)
         view.show(run, "running", notes_of(model, settings.dtypes))
         return Measurement(engine, run)
 
@@ -128,6 +130,7 @@ def replay_job(view: View, reference: str, run: Run, settings: RunSettings) -> J
         check_model(model, run)
         engine = stream(model, run.context.prompt, settings, pictures=run.pictures, follow=follow)
         again = Run(model.identity, engine.context, settings, engine.pictures)
+        learn(again, model)
         view.show(again, "running", notes_of(model, settings.dtypes))
         return Measurement(engine, again)
 

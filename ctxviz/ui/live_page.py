@@ -40,7 +40,7 @@ def draw() -> None:
     link = controls.chosen(session.focus)
     _draw_prompt(session, link, under_way)
     page.draw_notices(session)
-    _draw_run(session)
+    _draw_run(session, link)
     if session.settled:
         inspector.draw(session)
     else:
@@ -101,20 +101,23 @@ def _draw_prompt(session: Session, link: Link, under_way: bool) -> None:
     controls.draw_link_hint()
 
 
-def _draw_run(session: Session) -> None:
-    """The live view, and what the reader did in it."""
+def _draw_run(session: Session, link: Link) -> None:
+    """The live view, what it is where that is not plain, and what the reader did in it."""
     run = session.view.run
+    other = "" if run is None else session.differs_from(run, link.model, link.prompt)
     if session.recorded:
-        messages.hint(_RECORDED_MISSING if run is None else _recorded_line(run), "recorded")
+        messages.hint(_RECORDED_MISSING if run is None else _recorded_line(run, other), "recorded")
+    elif other:
+        messages.hint(f"The run below was made from {other}; Generate makes a new one.", "other-inputs")
     event = components.live(session.view.id, focus=session.focus)
     session.notice(event)
 
 
-def _recorded_line(run: Run) -> str:
+def _recorded_line(run: Run, other: str) -> str:
     torch = dict(run.model.libraries).get("torch", "unknown")
     return (
         f"A run recorded earlier with {run.model.name} in {' and '.join(run.dtypes)} (torch {torch}, "
-        f"{run.model.device}); Generate makes a new one on this machine."
+        f"{run.model.device}){f', from {other}' if other else ''}; Generate makes a new one on this machine."
     )
 
 

@@ -45,7 +45,7 @@ def _device() -> str:
         return "cpu"
     from ctxviz.models import devices
 
-    return str(devices.choose("auto"))
+    return devices.named(devices.choose("auto"))
 
 
 def _stamp(reference: str) -> object:

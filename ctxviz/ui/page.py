@@ -12,7 +12,7 @@ from ctxviz.errors import CtxvizError
 from ctxviz.ui import controls, fold_control, messages, picture_jobs, tab
 from ctxviz.ui.recorded import recorded_run
 from ctxviz.ui.session import Session
-from ctxviz.ui.url_state import Link, fits_in_link, from_query, to_query
+from ctxviz.ui.url_state import Link, fits_in_link, from_query, to_query, unseen_scenes
 from ctxviz.ui.views import ACTIVE, View, views
 from ctxviz.ui.worker import worker
 
@@ -28,7 +28,7 @@ def begin() -> Session:
         session = Session.begin()
         link, problems = from_query(st.query_params.to_dict())
         controls.seed(link)
-        session.notices.extend(problems)
+        session.notices.extend(filter(None, (*problems, unseen_scenes(link))))
         session.take(link)
         state.session = session
     session: Session = state.session

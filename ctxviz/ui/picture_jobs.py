@@ -10,6 +10,7 @@ from ctxviz.errors import PromptError
 from ctxviz.picture_findings import Occlusion, Swap, WithoutPictures
 from ctxviz.pictures import Picture
 from ctxviz.run import Run
+from ctxviz.ui.special_tokens import learn
 from ctxviz.ui.turns import Job
 from ctxviz.ui.views import ACTIVE, FINISHED, View, views
 from ctxviz.ui.worker import worker
@@ -81,12 +82,17 @@ class _Working:
 
     def __init__(self, request: PictureRequest, model: LoadedModel) -> None:
         self._request = request
+        self._model: LoadedModel | None = model
         self._steps = request.begin(model)
         self._done = -1 if request.question.kind == "occlusion" else 0
 
     def __next__(self) -> bool:
         made = next(self._steps)
         request = self._request
+        if self._model is not None:
+            # The engine has found it to be the run's by now.
+            learn(request.run, self._model)
+            self._model = None
         if isinstance(made, WithoutPictures | Occlusion | Swap):
             request.found = made
         self._done += 1

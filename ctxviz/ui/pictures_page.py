@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -16,15 +17,18 @@ from ctxviz.picture_findings import Occlusion, Swap, WithoutPictures, folded_pic
 from ctxviz.pictures import FORMATS, MAX_BYTES, Picture, read_bytes
 from ctxviz.run import Run
 from ctxviz.shapes.gallery import GALLERY
-from ctxviz.ui import components, messages, page, picture_asking, run_card
+from ctxviz.ui import answer_parts, components, messages, page, picture_asking, run_card
 from ctxviz.ui.picture_jobs import PictureRequest, Question
 from ctxviz.ui.picture_panel import UPLOAD_LIMIT_MB
 from ctxviz.ui.picture_source import scene_picture, words_of
 from ctxviz.ui.session import Session
 from ctxviz.ui.shown_prompt import PICTURE_FILES, shown_width
+from ctxviz.ui.special_tokens import specials_of
 
 THUMBNAIL_PIXELS: Final = 132
 NUMBER_PIXELS: Final = 160
+MOST_TILES: Final = 16
+"""Tiles a side up to which a picture can be covered tile by tile: 256 squares, each a pass."""
 OWN_FILE: Final = "a file of my own"
 _INTRODUCTION: Final = (
     "A picture becomes image tokens, and folding turns what they do to the answer into weights. Take the "
@@ -94,7 +98,12 @@ def _draw_before_after(session: Session, run: Run, variant: int) -> None:
     question = Question("without")
     request = session.looks.get(question)
     found = request.found if request is not None and isinstance(request.found, WithoutPictures) else None
-    _draw_answers(run, before_after.answers(run, variant, found))
+    specials = specials_of(run, found)
+    answers = before_after.answers(run, variant, found)
+    ids = answer_parts.ids_of(run, variant, found)
+    _draw_answers(
+        run, answers, [answer_parts.parts_of(*one, specials) for one in zip(answers, ids, strict=True)]
+    )
     cost = f"Reads the prompt without its picture once for each of {counted(len(run), 'token')}, at most."
     picture_asking.draw(session, run, question, "Ask without the picture", cost)
     if found is not None:
@@ -102,7 +111,9 @@ def _draw_before_after(session: Session, run: Run, variant: int) -> None:
         components.figure(card, key="before-after", name="before-after")
 
 
-def _draw_answers(run: Run, answers: tuple[before_after.Answer, ...]) -> None:
+def _draw_answers(
+    run: Run, answers: tuple[before_after.Answer, ...], parts: list[tuple[answer_parts.Part, ...]]
+) -> None:
     if any(True in answer.differs for answer in answers):
         messages.hint(
             f"{before_after.OPEN} {before_after.CLOSE} enclose what is not as written with the picture.",
@@ -116,7 +127,7 @@ def _draw_answers(run: Run, answers: tuple[before_after.Answer, ...]) -> None:
                     for number, picture in enumerate(run.pictures, 1):
                         _draw_thumbnail(picture, f"Picture {number}: {words_of(picture)}")
             with st.container(key=f"verdict-answer{k}"):
-                st.text(answer.marked)
+                components.text_with_tokens([(p.text, p.about) for p in parts[k]], key=f"answer-text{k}")
             if k:
                 messages.hint(f"{answer.agreement}.", f"agreement{k}")
 
@@ -171,16 +182,11 @@ def telling(run: Run, variant: int) -> int:
 
 
 def _draw_occlusion(session: Session, run: Run, asked: Question) -> None:
-    choices = [g for g in grids(run, asked.picture) if g > 1] or [1]
-    key = f"grid-{asked.picture}"
-    if st.session_state.get(key) not in choices:
-        st.session_state[key] = choices[-1]
-    grid = st.segmented_control("Squares a side", choices, required=True, key=key, persist_state="session")
-    question = Question("occlusion", asked.picture, asked.step, asked.variant, int(grid or choices[-1]))
+    question = replace(asked, grid=_draw_fineness(run, asked.picture))
     squares = counted(question.grid**2, "square")
     cost = (
-        f"{squares}: for each, and once for the whole picture, the prompt is read with the picture and the "
-        "token's patches are built."
+        "A pass reads the prompt with the picture and builds the token's patches: one for each square, and "
+        "one for the whole picture."
     )
 
     def show(request: PictureRequest) -> None:
@@ -189,6 +195,36 @@ def _draw_occlusion(session: Session, run: Run, asked: Question) -> None:
             components.figure(card, key="occlusion", name="occlusion")
 
     picture_asking.draw(session, run, question, f"Cover {squares}", cost, show)
+
+
+def _draw_fineness(run: Run, picture: int) -> int:
+    """Squares a side, at first the finest of ``grids``, with the number of passes beside them."""
+    choices = finenesses(run, picture)
+    key = f"grid-{picture}"
+    if st.session_state.get(key) not in choices:
+        st.session_state[key] = max(set(choices) & set(grids(run, picture)))
+    side = run.context.images[picture].side
+    with st.container(horizontal=True, key="fineness", vertical_alignment="bottom"):
+        grid = st.segmented_control(
+            "Squares",
+            choices,
+            format_func=lambda g: f"{g} × {g}{', tile by tile' if g == side else ''}",
+            required=True,
+            key=key,
+            persist_state="session",
+        )
+        chosen = int(grid or st.session_state[key])
+        messages.hint(f"{chosen**2 + 1} passes", "passes")
+    return chosen
+
+
+def finenesses(run: Run, picture: int) -> tuple[int, ...]:
+    """Squares a side to choose from, coarsest first: ``grids``, and tile by tile where that is finer."""
+    known = [g for g in grids(run, picture) if g > 1] or [1]
+    side = run.context.images[picture].side
+    if known[-1] < side <= min(MOST_TILES, *run.pictures[picture].image.size):
+        known.append(side)
+    return tuple(known)
 
 
 def _draw_swap(session: Session, run: Run, asked: Question) -> None:

@@ -10,20 +10,18 @@ from weakref import WeakKeyDictionary
 from ctxviz.errors import CtxvizError, PromptError
 from ctxviz.records import Fold, RunSettings
 from ctxviz.run import Run
-from ctxviz.sweep.spec import SweepSpec
 from ctxviz.ui.components import Event, Focus
 from ctxviz.ui.jobs import PatchRequest, TokenRequest, replay_job, run_job, wish_of
 from ctxviz.ui.picture_jobs import PictureRequest, Question
 from ctxviz.ui.picture_source import drawn
+from ctxviz.ui.prompt_check import check_prompt
 from ctxviz.ui.recorded import RECORDED, is_recorded, recorded_run
-from ctxviz.ui.sweeping import SweepRequest, requested
 from ctxviz.ui.tab_pictures import ASKED, Asked, TabPictures, hashes
+from ctxviz.ui.tab_sweep import TabSweep
 from ctxviz.ui.url_state import Link
 from ctxviz.ui.views import View, views
 from ctxviz.ui.worker import worker
 
-MAX_PROMPT: Final = 20_000
-"""Characters; more than any window of the models offered here is used for."""
 _LOOKED_AT: Final = ("step", "layer", "variant", "metric", "left", "right", "coordinate", "view")
 _ASIDE: Final = {name: getattr(Link(), name) for name in _LOOKED_AT}
 FIRST_RECORDED: Final = next(iter(RECORDED))
@@ -34,7 +32,7 @@ KEPT_RUNS: Final = 8
 
 
 @dataclass
-class Session(TabPictures):
+class Session(TabPictures, TabSweep):
     """One tab: the view on screen, the earlier ones, and messages that wait to be shown."""
 
     view: View
@@ -49,7 +47,6 @@ class Session(TabPictures):
     """Metric and variant that the heat map showed last."""
     request: TokenRequest | None = None
     patch: PatchRequest | None = None
-    sweep: SweepRequest | None = None
     looks: dict[Question, PictureRequest] = default(default_factory=dict)
     """What was asked about the pictures of the run on screen."""
     compared: list[Run] = default(default_factory=list)
@@ -271,22 +268,6 @@ class Session(TabPictures):
         if self.patch is not None:
             worker().stop(self.patch.view.id)
 
-    def start_sweep(self, spec: SweepSpec) -> None:
-        """Have the worker make a sweep's missing cells, or follow another tab's request for the same.
-
-        Raises:
-            CtxvizError: the worker is busy.
-        """
-        request = requested(spec)
-        if request is None or not worker().has(request.view.id):
-            request = SweepRequest(views().create(), spec)
-            worker().submit(request.job())
-        self.sweep = request
-
-    def stop_sweep(self) -> None:
-        if self.sweep is not None:
-            worker().stop(self.sweep.view.id)
-
     def tokens_of(self, model: str, prompt: str) -> tuple[str, ...] | None:
         """The prompt's own tokens as far as they are known without loading anything."""
         request = self.request
@@ -308,20 +289,6 @@ def _focus_of(link: Link) -> Focus:
 def _same_run(one: Link, other: Link) -> bool:
     """Whether two links ask for the same run, whatever is looked at."""
     return replace(one, **_ASIDE) == replace(other, **_ASIDE)
-
-
-def check_prompt(prompt: str) -> None:
-    """What can be told about a prompt without a model.
-
-    Raises:
-        PromptError: it is empty, far too long, or not valid text.
-    """
-    if not prompt.strip():
-        raise PromptError("The prompt is empty; type a few words or choose one of the examples.")
-    if len(prompt) > MAX_PROMPT:
-        raise PromptError(f"The prompt has {len(prompt)} characters; shorten it to at most {MAX_PROMPT}.")
-    if "\0" in prompt or any("\ud800" <= c <= "\udfff" for c in prompt):
-        raise PromptError("The prompt holds a NUL or half of a character; remove it and try again.")
 
 
 def _recorded_view(name: str = FIRST_RECORDED) -> View:

@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary
 
 from ctxviz.pictures import Picture
 from ctxviz.records import Fold
+from ctxviz.run import Run
 from ctxviz.ui.picture_source import reads_pictures, scene_of, scenes_of
 from ctxviz.ui.views import View
 
@@ -43,6 +44,18 @@ class TabPictures:
     def shows(self, pictures: Sequence[Picture]) -> bool:
         """Whether these are the pictures that are chosen."""
         return hashes(pictures) == hashes(self.pictures)
+
+    def differs_from(self, run: Run, model: str, prompt: str) -> str:
+        """What ``run`` was made from that is not what ``model`` would get now; empty where all is the same.
+
+        ``another prompt``, ``other pictures`` and the like.
+        """
+        now, then = hashes(self.used(model)), run.context.image_sha256
+        words = ["another prompt"] if run.context.prompt != prompt else []
+        if now != then:
+            one = len(then) == 1
+            words.append(("another picture" if one else "other pictures") if then else "no picture")
+        return " and ".join(words)
 
     def bring_back(self, view: View) -> Asked | None:
         """Take the pictures that the run of ``view`` was asked for with, if that was the last choice.

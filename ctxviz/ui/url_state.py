@@ -17,7 +17,7 @@ from ctxviz.presets import PRESETS
 from ctxviz.records import ARITHMETICS, DTYPES, REPLAYS, UPDATE_RULES, Fold, RunSettings
 from ctxviz.shapes.writing import read, write
 from ctxviz.ui.delta import METRICS
-from ctxviz.ui.picture_source import MOST_PICTURES
+from ctxviz.ui.picture_source import MOST_PICTURES, reads_pictures
 
 PROMPT_IN_LINK: Final = 1500
 """Characters the prompt may take in an address, escapes counted."""
@@ -125,6 +125,18 @@ def from_query(query: Mapping[str, str]) -> tuple[Link, list[str]]:
             f"{len(unknown)} settings of the link are unknown and were ignored, {unknown[0][:40]!r} for one."
         )
     return Link(**values), problems
+
+
+def unseen_scenes(link: Link) -> str:
+    """What to say where a link holds scenes and its model reads text only; empty where it does not."""
+    if not link.scenes or not link.model or reads_pictures(link.model):
+        return ""
+    one = len(link.scenes) == 1
+    what, they = ("scene is", "it is") if one else (f"{len(link.scenes)} scenes are", "they are")
+    return (
+        f"The link's {what} not used, since its model reads text only; {they} there once you choose one that "
+        "reads pictures."
+    )
 
 
 def _write(value: object) -> str:

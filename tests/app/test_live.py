@@ -18,7 +18,8 @@ from ctxviz.store import load_run, save_run
 from ctxviz.ui import inspector
 from ctxviz.ui import recorded as recorded_module
 from ctxviz.ui.library import bundle, file_name
-from ctxviz.ui.session import KEPT_RUNS, MAX_PROMPT, check_prompt
+from ctxviz.ui.prompt_check import MAX_PROMPT, check_prompt
+from ctxviz.ui.session import KEPT_RUNS
 from ctxviz.ui.views import LIMIT, views
 from tests.app.conftest import MAIN, Page
 from tests.synthetic import synthetic_run

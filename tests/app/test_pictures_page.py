@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -9,17 +10,22 @@ from pathlib import Path
 import pytest
 
 from ctxviz.engine import stream
-from ctxviz.models import load_model
+from ctxviz.figures.text import readable
+from ctxviz.models import LoadedModel, load_model
+from ctxviz.picture_findings import grids
 from ctxviz.pictures import Picture
 from ctxviz.records import Fold, RunSettings, Step
 from ctxviz.run import Run
 from ctxviz.shapes.gallery import GALLERY
 from ctxviz.ui import picture_jobs
-from ctxviz.ui.picture_jobs import Question
+from ctxviz.ui.picture_jobs import PictureRequest, Question
 from ctxviz.ui.picture_source import scene_picture
+from ctxviz.ui.pictures_page import finenesses
 from tests.app.conftest import Page
 from tests.app.test_numerics_pages import cards, titles, turn_to
+from tests.synthetic import synthetic_run
 from tests.tiny_models import save_tiny_picture_folder
+from tests.unit.test_occlusion import run_with
 
 SCENE: Picture = scene_picture(GALLERY[0].scene)
 
@@ -39,6 +45,16 @@ def run_of(folder: Path, fold: str = "all") -> Run:
     run.outcome = "finished"
     model.close()
     return run
+
+
+def boxed(page: Page) -> list[list[tuple[str, str]]]:
+    """The tokens in boxes of each answer, with what they are about."""
+    shown = [
+        json.loads(element.proto.json)
+        for element in page.at.get("bidi_component")
+        if element.proto.component_name == "ctxviz.sentence"
+    ]
+    return [[(text, about) for text, about in s["parts"] if about] for s in shown if s["kind"] == "parts"]
 
 
 def at(folder: Path) -> Page:
@@ -91,7 +107,8 @@ class TestWithAPicture:
         self, folder: Path, recorded: Run
     ) -> None:
         page = at(folder)
-        assert "4 squares: for each, and once for the whole picture" in page.texts()
+        assert "5 passes" in page.texts()
+        assert list(page.at.button_group("grid-0").options) == ["2 × 2, tile by tile"]
         page = self.finished(page.press("ask-occlusion"), "occlusion")
         (card,) = cards(page)
         assert card["title"].startswith("What the patches of token")
@@ -107,6 +124,30 @@ class TestWithAPicture:
         page.session.open(run_of(folder, "image"))
         assert cards(page.run()) == []
         assert page.session.looks == {}
+
+    def test_the_end_and_other_special_tokens_are_set_off(self, folder: Path, recorded: Run) -> None:
+        assert boxed(at(folder)) == [[], []]
+        recorded.outcome = "end of text"
+        last = readable(recorded.token(2)[4])
+        written, said = boxed(at(folder))
+        assert written[-1] == (last, "the end of the text")
+        assert said == written
+
+    def test_the_model_that_is_asked_tells_its_special_tokens(
+        self, folder: Path, recorded: Run, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        first = recorded.token(0)
+        begin = PictureRequest.begin
+
+        def with_a_special(self: PictureRequest, model: LoadedModel):
+            model.special_ids = frozenset({first[3]})
+            return begin(self, model)
+
+        monkeypatch.setattr(PictureRequest, "begin", with_a_special)
+        page = at(folder)
+        assert boxed(page)[0] == []
+        page = self.finished(page.press("ask-without"), "without")
+        assert (readable(first[4]), "a special token") in boxed(page)[0]
 
     def test_another_picture_is_put_in_its_place(self, folder: Path) -> None:
         page = self.finished(at(folder).press("ask-swap"), "swap")
@@ -172,3 +213,47 @@ class TestWithAPicture:
         page.run()
         assert page.session.looks == {}
         page.wait(lambda: request.view.state == "stopped")
+
+
+@pytest.mark.parametrize(
+    ("side", "size", "wanted", "first"),
+    [
+        (16, 896, (2, 4, 8, 16), 8),
+        (4, 256, (2, 4), 4),
+        (16, 12, (2, 4, 8), 8),
+        (12, 256, (2, 3, 4, 6, 12), 6),
+        (32, 896, (2, 4, 8), 8),
+        (1, 64, (1,), 1),
+    ],
+)
+def test_the_squares_go_down_to_a_tile_and_begin_as_they_did(
+    side: int, size: int, wanted: tuple[int, ...], first: int
+) -> None:
+    run = run_with(side, (size, size))
+    assert finenesses(run, 0) == wanted
+    assert max(set(wanted) & set(grids(run))) == first
+
+
+class TestOfMoreTiles:
+    """Tile by tile: sixteen times sixteen squares, of a run whose model is not asked."""
+
+    @pytest.fixture
+    def recorded(self) -> Run:
+        run, spoken = run_with(16, (64, 64)), synthetic_run(2, 8, 2)
+        spoken.context = replace(run.context, image_sha256=(run.pictures[0].sha256,))
+        spoken.pictures = run.pictures
+        return spoken
+
+    def test_the_fineness_is_chosen_with_its_passes_beside_it(
+        self, folder: Path, recorded: Run, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        asked: list[Question] = []
+        monkeypatch.setattr(picture_jobs, "ask", lambda _, __, question, *___: asked.append(question))
+        page = at(folder)
+        assert page.at.button_group("grid-0").value == 8
+        assert "65 passes" in page.texts()
+        page.at.button_group("grid-0").set_value(16)
+        assert "257 passes" in page.run().texts()
+        assert page.at.button("ask-occlusion").label == "Cover 256 squares"
+        page.press("ask-occlusion")
+        assert [(q.grid, q.units(recorded)) for q in asked] == [(16, 256)]

@@ -106,6 +106,9 @@ def test_the_pictures_page_asks_what_the_patches_carry(new_tab: OpenTab) -> None
     generate(tab)
     tab.page.get_by_role("link", name="Pictures").click()
     tab.ready().says("With the picture, and without it")
+    answer = tab.page.locator(".st-key-answer0 .ctxviz-sentence").last
+    expect(answer).to_have_text(f"{CAPTION} <end_of_turn>")
+    expect(answer.locator(".ctxviz-token")).to_have_text("<end_of_turn>")
     tab.press("Cover 16 squares")
     figure = tab.page.locator(".ctxviz-figure", has_text="What the patches of token")
     figure.wait_for()

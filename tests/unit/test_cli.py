@@ -356,6 +356,33 @@ def test_prompt_files_that_cannot_be_used(tiny: str, tmp_path: Path, monkeypatch
     assert_refused(*call("run", "--model", tiny, "--prompt", f"@{file}"), "larger than 1 MiB")
 
 
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("kind", ["pipe", "link to a pipe", "socket", "device", "became a pipe"])
+def test_prompt_files_that_would_never_end(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    target = Path("prompt")
+    if kind == "device":
+        target.symlink_to("/dev/zero")
+    elif kind == "socket":
+        with socket.socket(socket.AF_UNIX) as bound:
+            bound.bind(str(target))
+    elif kind == "link to a pipe":
+        os.mkfifo("pipe")
+        target.symlink_to("pipe")
+    elif kind == "pipe":
+        os.mkfifo(target)
+    else:
+        target.touch()
+        status = target.stat()
+        target.unlink()
+        os.mkfifo(target)
+        monkeypatch.setattr(Path, "stat", lambda *_, **__: status)
+    arguments = ("run", "--model", "no-such-model", "--prompt", f"@{target}")
+    assert_refused(*call(*arguments), "prompt file 'prompt' is a device, a pipe or a socket")
+
+
 BAD_OPTIONS: dict[str, tuple[list[str], list[str]]] = {
     "rule": (["--update", "magic"], ["magic", "stable"]),
     "arithmetic": (["--arithmetic", "mental"], ["mental", "factored"]),

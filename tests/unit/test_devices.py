@@ -16,14 +16,16 @@ def folder(tmp_path) -> Path:
 
 
 class TestDevices:
-    @pytest.mark.parametrize("device", ["", "gpu", "cpu:1", "meta", "cuda:99", "mps", "\0", "tpu", 3])
+    @pytest.mark.parametrize(
+        "device", ["", "gpu", "cpu:1", "meta", "cuda:99", "mps", "\0", "tpu", 3, "cpu,", "cuda:0,cuda:99"]
+    )
     def test_unknown_or_absent(self, folder, device):
         with pytest.raises(SettingsError):
             load_model(str(folder), device=device)
 
     def test_no_float64_on_mps(self):
         with pytest.raises(SettingsError, match="no float64"):
-            devices.check_dtype("float64", torch.device("mps"))
+            devices.check_dtype("float64", (torch.device("mps"),))
 
     def test_unknown_dtype_and_threads(self, folder):
         with pytest.raises(SettingsError, match="Unknown dtype 'int8'"):
@@ -35,11 +37,19 @@ class TestDevices:
     def test_auto_prefers_what_there_is(self, monkeypatch):
         monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
         monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
-        assert devices.choose("auto").type == "cpu"
+        assert devices.named(devices.choose("auto")) == "cpu"
         monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
-        assert devices.choose("auto").type == "mps"
+        assert devices.named(devices.choose("auto")) == "mps"
         monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-        assert devices.choose("auto").type == "cuda"
+        monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
+        assert devices.named(devices.choose("auto")) == "cuda:0,cuda:1,cuda:2"
+
+    def test_several_by_name(self, monkeypatch):
+        monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
+        assert devices.choose("cuda:2, cuda:0") == (torch.device("cuda:2"), torch.device("cuda:0"))
+        for shared in ("cuda:1,cuda:1", "cpu,cuda:1", "cpu,cpu"):
+            with pytest.raises(SettingsError, match=r"cannot be shared between .*cuda:0,cuda:1"):
+                devices.choose(shared)
 
     def test_the_self_test_warns_of_a_device_that_computes_otherwise(self):
         assert devices.self_test(torch.device("cpu")) is None

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from ctxviz.figures import occlusion as occlusion_module
 from ctxviz.figures.before_after import MOST_ROWS, answers, before_after
-from ctxviz.figures.occlusion import FAINT, field, occlusion, short, strongest
+from ctxviz.figures.occlusion import FAINT, MOST_ENCODED, data_uri, field, occlusion, short, strongest
 from ctxviz.figures.palette import DARK, LIGHT
 from ctxviz.figures.swap import crosswise, swap_distances, verdict
 from ctxviz.picture_findings import PARTS, Occlusion, Square, Swap, Voice, WithoutPictures
@@ -94,10 +95,37 @@ class TestOcclusion:
         # Nor where two decimals would say nothing.
         assert traces(occlusion(occluded([0.004] * 16, 4), PICTURE).figure, "numbers") == []
 
+    @pytest.mark.parametrize(("grid", "size"), [(2, 14), (8, 14), (16, 9)])
+    def test_a_star_leaves_something_of_its_square(self, grid: int, size: int) -> None:
+        (star,) = traces(occlusion(occluded([0.5] * grid**2, grid), PICTURE).figure, "strongest")
+        assert star.marker.size == size
+
     def test_the_picture_is_inside_the_figure(self) -> None:
         (image,) = occlusion(occluded([0.5] * 4), PICTURE).figure.layout.images
         assert image.source.startswith("data:image/png;base64,")
         assert (image.sizex, image.sizey, image.xref) == (2, 2, "x")
+
+    def test_a_picture_is_encoded_once_and_only_so_many_are_kept(self, monkeypatch) -> None:
+        made: list[str] = []
+        encode = occlusion_module._encoded
+        monkeypatch.setattr(occlusion_module, "_ENCODED", {})
+        monkeypatch.setattr(occlusion_module, "_encoded", lambda p: made.append(p.name) or encode(p))
+        pictures = [from_image(Image.new("RGB", (8, 8), (k, 0, 0)), str(k)) for k in range(MOST_ENCODED + 1)]
+        for tvds in ([0.5], [0.5, 0.1]):
+            (image,) = occlusion(occluded(tvds), pictures[0]).figure.layout.images
+            assert image.source == encode(pictures[0])
+        assert made == ["0"]
+        for picture in (*pictures[1:-1], pictures[0], pictures[-1], pictures[0]):
+            occlusion(occluded([0.5]), picture)
+        # The one unused for longest was let go of.
+        assert made == [str(k) for k in range(MOST_ENCODED + 1)]
+        assert len(occlusion_module._ENCODED) == MOST_ENCODED
+        occlusion(occluded([0.5]), pictures[1])
+        assert made[-1] == "1"
+
+    def test_pictures_without_a_checksum_are_not_taken_for_each_other(self) -> None:
+        red, blue = (replace(PICTURE, image=Image.new("RGB", (8, 8), c), sha256="") for c in ("red", "blue"))
+        assert data_uri(red) != data_uri(blue)
 
     def test_a_picture_that_is_not_square_is_said_to_be_drawn_so(self) -> None:
         wide = from_image(Image.new("RGB", (64, 32)), "wide.png")

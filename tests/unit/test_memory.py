@@ -1,17 +1,21 @@
 """What a model takes is told before it is loaded, and what would not fit is refused with a remedy."""
 
+import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 import torch
+from transformers import SiglipVisionConfig
 
 from ctxviz.errors import MemoryRefusedError, ModelError
 from ctxviz.models import load_model, memory
 from ctxviz.models.catalogue import CATALOGUE
-from ctxviz.models.memory import MemoryNeed, Shape, free_bytes, need_of, refuse_unless
-from ctxviz.models.preparing import estimate
+from ctxviz.models.folders import inspect
+from ctxviz.models.memory import MemoryNeed, Shape, Vision, free_bytes, need_of, refuse_unless
+from ctxviz.models.preparing import ASSETS, estimate
 from tests.tiny_gguf import gguf_model, save_tiny_gguf
-from tests.tiny_models import save_tiny_folder
+from tests.tiny_models import save_tiny_folder, save_tiny_picture_folder
 
 SMALL = Shape(parameters=1000, n_layers=2, width=8, hidden=16, kv_width=4, vocabulary=100)
 
@@ -28,6 +32,60 @@ def test_dtypes_add_up():
     assert wide - narrow == 2 * numbers
     assert both - narrow == 4 * numbers
     assert need_of(SMALL, ("float64",)) - wide == 4 * numbers
+
+
+SEEING = replace(SMALL, vision=Vision(width=8, hidden=32, squares=9))
+
+
+def test_a_picture_takes_a_towers_larger_moment_once_in_the_widest_dtype():
+    # Attention 9 (5 x 8) = 360 numbers, MLP 9 (2 x 8 + 2 x 32) = 720.
+    assert SEEING.vision is not None
+    assert SEEING.vision.moment == 720
+    assert replace(SEEING.vision, hidden=8).moment == 360
+    for dtypes, width in ((("float32",), 4), (("bfloat16",), 2), (("bfloat16", "float64", "float32"), 8)):
+        assert need_of(SEEING, dtypes) - need_of(SMALL, dtypes) == width * 720
+    assert need_of(SEEING, ()) == need_of(SMALL, ())
+
+
+def test_a_folders_tower_is_measured(tmp_path):
+    folder = save_tiny_picture_folder(tmp_path / "seeing")
+    shape = inspect(folder).shape
+    # 16 pixels a side in squares of 8.
+    assert shape.vision == Vision(16, 32, 4)
+    need = estimate(str(folder)).need_bytes
+    assert need == need_of(replace(shape, vision=None), ("float32",)) + 4 * 4 * (2 * 16 + 2 * 32)
+    assert inspect(save_tiny_folder(tmp_path / "blind")).shape.vision is None
+
+
+def test_a_tower_that_leaves_out_what_is_usual_has_it(tmp_path):
+    folder = save_tiny_picture_folder(tmp_path / "seeing")
+    config = json.loads((folder / "config.json").read_text())
+    for stated, expected in (
+        ({}, SiglipVisionConfig()),
+        ({"patch_size": 32}, SiglipVisionConfig(patch_size=32)),
+    ):
+        (folder / "config.json").write_text(json.dumps(config | {"vision_config": stated}))
+        side = expected.image_size // expected.patch_size
+        usual = Vision(expected.hidden_size, expected.intermediate_size, side**2)
+        assert inspect(folder).shape.vision == usual
+    for wrong in (0, -1, 1.5, "8", None, True, [8, 8]):
+        (folder / "config.json").write_text(json.dumps(config | {"vision_config": {"image_size": wrong}}))
+        with pytest.raises(ModelError, match=r"image_size must be a whole number above 0.*; "):
+            inspect(folder)
+
+
+@pytest.mark.parametrize(
+    "key", [key for key, entry in CATALOGUE.items() if entry.source in ("asset", "eyes")]
+)
+def test_the_catalogue_knows_the_towers_of_what_is_shipped(key):
+    vision = json.loads((ASSETS / key / "config.json").read_text())["vision_config"]
+    side = vision["image_size"] // vision["patch_size"]
+    widths = (vision["hidden_size"], vision["intermediate_size"])
+    assert CATALOGUE[key].vision == (*widths, side**2)
+
+
+def test_the_catalogue_knows_a_tower_of_whatever_reads_pictures():
+    assert all((entry.vision is not None) == entry.reads_pictures for entry in CATALOGUE.values())
 
 
 def test_the_packaged_model_in_two_dtypes_is_under_4_gb():

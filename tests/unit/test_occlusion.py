@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import numpy as np
 import pytest
 from PIL import Image
 
-from ctxviz.engine import covered
+from ctxviz.engine import covered, occlusion
+from ctxviz.errors import SettingsError
 from ctxviz.picture_findings import folded_pictures, grids
 from ctxviz.pictures import from_image
-from ctxviz.records import Context, Fold, ImageSpan, RunSettings
+from ctxviz.records import Context, Fold, ImageSpan, RunSettings, Variant
 from ctxviz.run import Run
 from tests.synthetic import synthetic_identity
 
@@ -35,6 +38,31 @@ def test_grids_divide_the_image_tokens_and_leave_every_square_a_pixel(
     side: int, size: tuple[int, int], wanted: tuple[int, ...]
 ) -> None:
     assert grids(run_with(side, size)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("side", "size", "finest"), [(16, 896, 16), (16, 12, 12), (4, 64, 8), (7, 64, 8), (4, 3, 3)]
+)
+def test_a_picture_is_covered_tile_by_tile_at_the_finest(
+    monkeypatch: pytest.MonkeyPatch, side: int, size: int, finest: int
+) -> None:
+    class ReachedError(Exception):
+        pass
+
+    class Onlooker:
+        def __init__(self, *_: object) -> None:
+            pass
+
+        def see(self) -> None:
+            raise ReachedError
+
+    monkeypatch.setattr(occlusion, "Onlooker", Onlooker)
+    monkeypatch.setattr(Run, "token", lambda *_: (0, 0, "", 5, " red", 0.0))
+    run, model = run_with(side, (size, size)), cast("Any", None)
+    with pytest.raises(ReachedError):
+        next(occlusion.occlude(model, run, 0, Variant("stable", "written", "float32"), grid=finest))
+    with pytest.raises(SettingsError, match=f"choose 1 to {finest}"):
+        next(occlusion.occlude(model, run, 0, Variant("stable", "written", "float32"), grid=finest + 1))
 
 
 @pytest.mark.parametrize(

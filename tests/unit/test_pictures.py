@@ -4,6 +4,8 @@ import hashlib
 import io
 import os
 import struct
+import subprocess
+import sys
 import threading
 import tracemalloc
 import warnings
@@ -18,6 +20,7 @@ from ctxviz import pictures
 from ctxviz.errors import PictureError
 from ctxviz.pictures import MAX_BYTES, MAX_NAME, MAX_PIXELS, Picture, from_image, read_bytes, read_file
 
+ROOT = Path(__file__).parents[2]
 RED, GREEN, BLUE, WHITE = (255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 255)
 LOSSY = 12
 """Largest distance of a channel from a plain colour that JPEG and lossy WebP were seen to make, doubled."""
@@ -590,6 +593,27 @@ class TestOrientation:
         picture = read_bytes(encoded(halves(), "PNG", exif=b"Exif\0\0nonsense"))
         assert picture.image.size == (40, 20)
         assert picture.notes == ("its EXIF data cannot be read, so it may lie on its side",)
+
+    def test_of_damaged_exif_nothing_reaches_stderr(self, tmp_path):
+        """In a process of its own: here warnings are errors, and whoever uses ctxviz has his own filters."""
+        entry = struct.pack("<HHLL", 0x010E, 2, 100, 5000)
+        exif = b"Exif\0\0II*\0" + struct.pack("<LH", 8, 1) + entry + bytes(4)
+        (tmp_path / "x.jpg").write_bytes(encoded(halves(), "JPEG", exif=exif))
+        reading = "from pathlib import Path; from ctxviz.pictures import read_file; read_file(Path('x.jpg'))"
+        alone = "from PIL import Image; Image.open('x.jpg').getexif()"
+        said = [
+            subprocess.run(
+                [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r}); {code}"],
+                cwd=tmp_path,
+                check=True,
+                capture_output=True,
+                text=True,
+                timeout=60,
+            ).stderr
+            for code in (reading, alone)
+        ]
+        assert said[0] == ""
+        assert "UserWarning" in said[1]
 
     def test_notes_add_up(self):
         image = halves().convert("RGBA")

@@ -260,6 +260,18 @@ def test_pipes_and_devices_are_refused_unopened(tmp_path: Path) -> None:
     refused(tmp_path / "zero.ctxviz", "not a regular file")
 
 
+@pytest.mark.timeout(20)
+def test_a_run_file_that_becomes_a_pipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "a.ctxviz"
+    target.touch()
+    status = target.stat()
+    target.unlink()
+    os.mkfifo(target)
+    monkeypatch.setattr(Path, "stat", lambda *_, **__: status)
+    monkeypatch.setattr(os.path, "isfile", lambda _: True)
+    refused(target, "not a regular file")
+
+
 def test_lone_surrogates_anywhere_are_replaced(parts: dict[str, bytes]) -> None:
     def change(run: dict[str, Any]) -> None:
         run["model"]["name"] = run["outcome"] = run["context"]["prompt"] = "a\ud800b"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from ctxviz.store import check_pictures, load_run, stored_pictures
 from tests.bundles import PARTS, differences, packed, parts_of, saved
 from tests.synthetic import synthetic_identity, synthetic_items, synthetic_run
 
+ASSETS = Path(__file__).parents[2] / "assets"
 SPANS = (ImageSpan(1, 7), ImageSpan(8, 14))
 
 
@@ -32,12 +34,21 @@ def picture(colour: str, size: tuple[int, int] = (6, 4)) -> Picture:
 PICTURES = (picture("red"), picture("blue"))
 
 
+def with_pictures(ids: Iterable[int], spans: Sequence[ImageSpan]) -> tuple[int, ...]:
+    """``ids`` with the tokens that pictures are made of in these places: 101, 103 as often as needed, 102."""
+    found = list(ids)
+    for span in spans:
+        found[span.start : span.end] = [101, *[103] * len(span.tokens), 102]
+    return tuple(found)
+
+
 def run_of(pictures: tuple[Picture, ...] = PICTURES, hashes: tuple[str, ...] | None = None) -> Run:
     """Two steps of a prompt with two pictures, or as many as there are hashes; the last one is folded."""
     hashes = tuple(p.sha256 for p in PICTURES) if hashes is None else hashes
     fold = Fold.parse(f"image:{len(hashes)}")
-    ids = tuple(range(16))
-    context = Context("say", ids, tuple(f"t{i}" for i in ids), fold, hashes, SPANS[: len(hashes)])
+    spans = SPANS[: len(hashes)]
+    ids = with_pictures(range(16), spans)
+    context = Context("say", ids, tuple(f"t{i}" for i in ids), fold, hashes, spans)
     settings = synthetic_run(2, 8, 2, fold=fold).settings
     run = Run(synthetic_identity(2, 8), context, settings, pictures)
     for item in synthetic_items(run, 2):
@@ -181,6 +192,41 @@ def test_places_of_pictures_that_cannot_be_are_refused(
 ) -> None:
     with pytest.raises(BundleError, match=words):
         load_run(described(parts, lambda context: context.update(images=images)))
+
+
+INCOHERENT: dict[str, tuple[dict[int, int], str]] = {
+    "another token in a picture": ({9: 5}, "other tokens than a picture's"),
+    "pictures of different tokens": (dict.fromkeys(SPANS[1].tokens, 5), "other tokens than a picture's"),
+    "another beginning": ({8: 5}, "other tokens than a picture's"),
+    "another end": ({6: 5}, "other tokens than a picture's"),
+    "an image token in the text": ({0: 103}, "outside the places"),
+    "an image token as the query": ({15: 103}, "outside the places"),
+    "an image token for every beginning": ({1: 103, 8: 103}, "outside the places"),
+}
+
+
+@pytest.mark.parametrize(("tokens", "words"), INCOHERENT.values(), ids=INCOHERENT)
+def test_tokens_that_contradict_the_places_of_pictures_are_refused(
+    parts: dict[str, bytes], tokens: dict[int, int], words: str
+) -> None:
+    def change(context: dict[str, Any]) -> None:
+        for position, token in tokens.items():
+            context["token_ids"][position] = token
+
+    with pytest.raises(BundleError, match=words) as caught:
+        load_run(described(parts, change))
+    assert str(caught.value).endswith("use an intact .ctxviz file.")
+
+
+def test_places_one_position_off_are_refused(parts: dict[str, bytes]) -> None:
+    for images in ([[2, 8], [9, 15]], [[0, 6], [7, 13]], [[1, 6], [8, 14]]):
+        with pytest.raises(BundleError, match=r"other tokens than a picture's|outside the places"):
+            load_run(described(parts, lambda context, images=images: context.update(images=images)))
+
+
+def test_the_shipped_runs_open() -> None:
+    shipped = sorted(ASSETS.glob("*.ctxviz"))
+    assert sum(len(load_run(path).context.images) > 0 for path in shipped) == 2
 
 
 @pytest.mark.parametrize("fold", ["image:3", "image:9999"])

@@ -185,6 +185,17 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
         read_spec(tmp_path / ("x" * 300))
 
 
+@pytest.mark.timeout(20)
+def test_a_specification_that_becomes_a_pipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.toml").touch()
+    status = (tmp_path / "a.toml").stat()
+    (tmp_path / "a.toml").unlink()
+    os.mkfifo(tmp_path / "a.toml")
+    monkeypatch.setattr(Path, "stat", lambda *_, **__: status)
+    with pytest.raises(SettingsError, match="regular"):
+        read_spec(tmp_path / "a.toml")
+
+
 def test_cells_are_prompts_by_first_layers_by_floors_and_other_rules_run_once() -> None:
     cells = cells_of(spec_with(first_layers=[0, 2]), "tiny", 4)
     assert [c.number for c in cells] == list(range(1, 9))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 
 import numpy as np
 import pytest
@@ -197,3 +198,11 @@ def test_the_rate_rises_and_falls():
     assert rates[0] < 0.05
     assert rates[-1] == pytest.approx(0.02)
     assert all(a > b for a, b in itertools.pairwise(rates[5:]))
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("name", [LOG, STATE, "training-state.partial", "config.json"])
+def test_a_folder_with_a_pipe_in_it_is_told_and_nothing_waits_for_it(tmp_path, name):
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(SettingsError, match="a pipe or a socket; name another folder"):
+        Checkpoint(tmp_path, {})

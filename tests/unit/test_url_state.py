@@ -22,6 +22,7 @@ from ctxviz.ui.url_state import (
     fits_in_link,
     from_query,
     to_query,
+    unseen_scenes,
 )
 
 
@@ -83,6 +84,19 @@ def test_a_long_prompt_is_left_out_and_the_rest_stays(prompt: str) -> None:
     assert query["tokens"] == "7"
     assert ("prompt" in query) == (fits_in_link(prompt) and prompt != Link().prompt)
     assert len(urlencode(query)) <= PROMPT_IN_LINK + 40
+
+
+def test_scenes_that_the_model_cannot_read_are_told_of() -> None:
+    one, two = ("yellow-star-4.black",), ("yellow-star-4.black",) * 2
+    assert unseen_scenes(Link(scenes=one, model="gemma-3-1b-it")).startswith(
+        "The link's scene is not used, since"
+    )
+    assert unseen_scenes(Link(scenes=two, model="a.gguf")).startswith(
+        "The link's 2 scenes are not used, since"
+    )
+    for reads in ("tiny-shapes", "somebody/some-model"):
+        assert unseen_scenes(Link(scenes=one, model=reads)) == ""
+    assert unseen_scenes(Link(model="gemma-3-1b-it")) == ""
 
 
 def test_half_a_character_never_gets_into_an_address() -> None:
