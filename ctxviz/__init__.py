@@ -17,15 +17,15 @@ os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 if TYPE_CHECKING:
     from ctxviz.engine import stream as stream
     from ctxviz.models import load_model as load_model
-    from ctxviz.records import RunSettings as RunSettings
     from ctxviz.run import Run as Run
+    from ctxviz.settings import RunSettings as RunSettings
 
 __version__ = "0.1.0"
 __all__ = ["Run", "RunSettings", "load_model", "stream"]
 
 _HOMES = {
     "Run": "ctxviz.run",
-    "RunSettings": "ctxviz.records",
+    "RunSettings": "ctxviz.settings",
     "load_model": "ctxviz.models",
     "stream": "ctxviz.engine",
 }

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ctxviz import replaying
-from ctxviz.records import EPSILONS
 from ctxviz.replaying import SAME_WEIGHTS
 from ctxviz.run import Run
+from ctxviz.settings import EPSILONS
 
 BLOW_UP: Final = 100.0
 """||dm|| / ||m|| above which a layer's patch is called a blow-up."""

@@ -23,9 +23,9 @@ from ctxviz.alarm_cells import (
 )
 from ctxviz.figures.palette import label
 from ctxviz.figures.text import counted, quoted, sci
-from ctxviz.records import HELD
 from ctxviz.replaying import FAIL_LEAST_TVD, FAIL_OVER_BUILT, FAIL_OVER_FLOOR, SAME_WEIGHTS
 from ctxviz.run import Run
+from ctxviz.settings import HELD
 
 ALARMS_PER_KIND: Final = 3
 ALARM_LIMIT: Final = 10

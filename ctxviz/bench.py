@@ -21,8 +21,10 @@ from typing import TYPE_CHECKING, Final
 
 from ctxviz.bench_material import PASSAGE, Material
 from ctxviz.errors import CtxvizError
+from ctxviz.folds import Context
 from ctxviz.models.progress import Progress, silent
-from ctxviz.records import REPLAY_KINDS, REPLAYS, Context, RunSettings, Step
+from ctxviz.records import Step
+from ctxviz.settings import REPLAY_KINDS, REPLAYS, RunSettings
 
 if TYPE_CHECKING:
     import torch

@@ -8,8 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from ctxviz.records import Context, Flags, Floats, TopTokens, Variant
+from ctxviz.folds import Context
+from ctxviz.records import Flags, Floats, TopTokens
 from ctxviz.run import Run
+from ctxviz.settings import Variant
 
 FINEST: Final = 8
 """Squares a side at most: covering each costs a pass over the whole context."""

@@ -14,21 +14,19 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ctxviz.folds import Context
 from ctxviz.records import (
     INTEGER_LAYER_METRICS,
     LAYER_METRICS,
-    REPLAY_KINDS,
     Baseline,
-    Context,
     LayerStats,
     LayerVectors,
     ModelIdentity,
     Reference,
-    RunSettings,
     Step,
     TopTokens,
-    Variant,
 )
+from ctxviz.settings import REPLAY_KINDS, RunSettings, Variant
 
 if TYPE_CHECKING:
     from ctxviz.pictures import Picture

@@ -13,13 +13,10 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from ctxviz.folds import Context, Fold
 from ctxviz.records import (
-    HELD,
-    REPLAYS,
     SOLVER_CASES,
     Baseline,
-    Context,
-    Fold,
     LayerPatch,
     LayerStats,
     LayerVectors,
@@ -27,14 +24,13 @@ from ctxviz.records import (
     Rank1Update,
     Reference,
     Replay,
-    RunSettings,
     Step,
     TopTokens,
-    Variant,
     VariantStep,
     VectorUpdate,
 )
 from ctxviz.run import Run
+from ctxviz.settings import HELD, REPLAYS, RunSettings, Variant
 
 WORDS = tuple(
     re.findall(

@@ -14,7 +14,8 @@ import typer
 from ctxviz import __version__, alarms
 from ctxviz.cli.terminal import OutputError, ReaderGoneError, sentence, tolerate, write
 from ctxviz.errors import CtxvizError, SettingsError
-from ctxviz.records import ARITHMETICS, DTYPES, REPLAYS, UPDATE_RULES, Fold, RunSettings
+from ctxviz.folds import Fold
+from ctxviz.settings import ARITHMETICS, DTYPES, REPLAYS, UPDATE_RULES, RunSettings
 
 INTERRUPTED = 130
 OUTPUT_LOST = "The output cannot be written; send it where there is room."

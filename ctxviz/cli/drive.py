@@ -14,8 +14,9 @@ from ctxviz.cli.report import Report
 from ctxviz.cli.stopping import INTERRUPTED, Asked, asking_to_stop
 from ctxviz.cli.terminal import Bar, OutputError, ReaderGoneError, bar, sentence, write
 from ctxviz.errors import CtxvizError, SettingsError
-from ctxviz.records import ModelIdentity, Reference, RunSettings, Step
+from ctxviz.records import ModelIdentity, Reference, Step
 from ctxviz.run import Run
+from ctxviz.settings import RunSettings
 
 if TYPE_CHECKING:
     from ctxviz.engine import Stream

@@ -14,8 +14,8 @@ from ctxviz.alarms import KINDS
 from ctxviz.cli.terminal import sentence
 from ctxviz.errors import PictureError, PromptError, SettingsError
 from ctxviz.opening import NotRegularError, open_regular
-from ctxviz.records import RunSettings
 from ctxviz.replaying import SAME_WEIGHTS
+from ctxviz.settings import RunSettings
 
 if TYPE_CHECKING:
     from ctxviz.models.sources import Source

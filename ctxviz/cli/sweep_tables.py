@@ -9,7 +9,7 @@ from rich import box
 from rich.table import Table
 
 from ctxviz.cli.terminal import cell as table_cell
-from ctxviz.records import REPLAY_KINDS
+from ctxviz.settings import REPLAY_KINDS
 from ctxviz.sweep.cells import Cell
 from ctxviz.sweep.summary import Row, replay_columns, replay_lost
 

@@ -12,8 +12,8 @@ from ctxviz.errors import SettingsError
 from ctxviz.numerics.distances import Distribution
 from ctxviz.picture_findings import FINEST, Occlusion, Square, grids
 from ctxviz.pictures import Picture
-from ctxviz.records import Variant
 from ctxviz.run import Run
+from ctxviz.settings import Variant
 
 if TYPE_CHECKING:
     from ctxviz.models import LoadedModel

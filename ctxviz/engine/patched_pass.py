@@ -27,15 +27,8 @@ from ctxviz.engine.ledger import Ledger
 from ctxviz.engine.sight import BLIND, Sight
 from ctxviz.numerics import rank_one, rms_target, scale_update
 from ctxviz.numerics.rms_norm import normalise
-from ctxviz.records import (
-    SOLVER_CASES,
-    LayerPatch,
-    LayerStats,
-    LayerVectors,
-    Rank1Update,
-    Variant,
-    VectorUpdate,
-)
+from ctxviz.records import SOLVER_CASES, LayerPatch, LayerStats, LayerVectors, Rank1Update, VectorUpdate
+from ctxviz.settings import Variant
 
 NO_INPUT = SOLVER_CASES.index("no input")
 CLOSED_FORM = SOLVER_CASES.index("closed form")

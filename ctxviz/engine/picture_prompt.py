@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ctxviz.errors import ModelError, PictureError, PromptError
+from ctxviz.folds import ImageSpan
 from ctxviz.models.sources import reason
-from ctxviz.records import ImageSpan
 
 if TYPE_CHECKING:
     from ctxviz.models import LoadedModel

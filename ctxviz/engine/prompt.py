@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Final
 from ctxviz.engine.picture_prompt import compose, find_images
 from ctxviz.engine.sight import BLIND, Sight
 from ctxviz.errors import PromptError, SettingsError
-from ctxviz.records import Context, Fold, ImageSpan, RunSettings
+from ctxviz.folds import Context, Fold, ImageSpan
+from ctxviz.settings import RunSettings
 
 if TYPE_CHECKING:
     from ctxviz.models import LoadedModel

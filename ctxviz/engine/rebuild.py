@@ -12,8 +12,9 @@ from ctxviz.engine.context_pass import ContextPass
 from ctxviz.engine.patched_pass import patched_pass
 from ctxviz.engine.prompt import look, prepare
 from ctxviz.errors import SettingsError
-from ctxviz.records import LayerPatch, RunSettings, Variant
+from ctxviz.records import LayerPatch
 from ctxviz.run import Run
+from ctxviz.settings import RunSettings, Variant
 
 if TYPE_CHECKING:
     from ctxviz.models import LoadedModel

@@ -21,7 +21,8 @@ from ctxviz.engine.twin import Twin
 from ctxviz.numerics import distances
 from ctxviz.numerics.distances import Distribution
 from ctxviz.numerics.rounding import moved_by_ulps, round_through, ulp_seeds
-from ctxviz.records import HELD, REPLAYS, LayerStats, Replay, RunSettings, Variant
+from ctxviz.records import LayerStats, Replay
+from ctxviz.settings import HELD, REPLAYS, RunSettings, Variant
 
 ROUNDED_THROUGH: Final = {
     "float64": torch.float32,

@@ -22,8 +22,9 @@ from ctxviz.numerics import distances
 from ctxviz.numerics.distances import Distribution
 from ctxviz.picture_findings import folded_pictures
 from ctxviz.pictures import Picture
-from ctxviz.records import TopTokens, Variant
+from ctxviz.records import TopTokens
 from ctxviz.run import Run
+from ctxviz.settings import Variant
 
 if TYPE_CHECKING:
     from ctxviz.models import LoadedModel

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from ctxviz.records import ImageSpan
+from ctxviz.folds import ImageSpan
 
 if TYPE_CHECKING:
     from ctxviz.engine.anatomy import Anatomy

@@ -21,16 +21,8 @@ from ctxviz.errors import MemoryRefusedError, OutOfMemoryError, PrecisionError, 
 from ctxviz.models import memory
 from ctxviz.numerics import distances
 from ctxviz.numerics.distances import Distribution
-from ctxviz.records import (
-    BUDGET_DTYPES,
-    Baseline,
-    Reference,
-    RunSettings,
-    Step,
-    TopTokens,
-    Variant,
-    VariantStep,
-)
+from ctxviz.records import Baseline, Reference, Step, TopTokens, VariantStep
+from ctxviz.settings import BUDGET_DTYPES, RunSettings, Variant
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

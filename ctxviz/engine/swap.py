@@ -16,8 +16,9 @@ from ctxviz.engine.twin import Twin
 from ctxviz.numerics.distances import Distribution
 from ctxviz.picture_findings import MATRICES, PARTS, Swap, Voice
 from ctxviz.pictures import Picture
-from ctxviz.records import Flags, Floats, LayerPatch, Rank1Update, Variant, VectorUpdate
+from ctxviz.records import Flags, Floats, LayerPatch, Rank1Update, VectorUpdate
 from ctxviz.run import Run
+from ctxviz.settings import Variant
 from ctxviz.shapes.recognition import words_of
 
 if TYPE_CHECKING:

@@ -12,8 +12,9 @@ from ctxviz.figures.card import FigureCard, Table, column, join, note
 from ctxviz.figures.frame import Floats
 from ctxviz.figures.palette import Theme, label
 from ctxviz.figures.text import counted, quoted, sci
-from ctxviz.records import EPSILONS, Flags, Variant
+from ctxviz.records import Flags
 from ctxviz.run import Run
+from ctxviz.settings import EPSILONS, Variant
 
 
 @dataclass(frozen=True, slots=True, eq=False)

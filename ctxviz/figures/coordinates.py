@@ -24,8 +24,9 @@ from ctxviz.figures.frame import LABEL_WIDTH, NAMES_AT, Floats, Frame, decades, 
 from ctxviz.figures.palette import LIGHT, Theme, variant_style
 from ctxviz.figures.scatter import Look, add_flags, add_points, dead_look, log_axes, name_points
 from ctxviz.figures.text import counted, power_of_ten, sci
-from ctxviz.records import EPSILONS, LayerVectors
+from ctxviz.records import LayerVectors
 from ctxviz.run import Run
+from ctxviz.settings import EPSILONS
 
 HEIGHT: Final = 420
 WORST: Final = 10

@@ -13,8 +13,9 @@ from ctxviz.figures.frame import Floats, Frame
 from ctxviz.figures.palette import LIGHT, Theme, variant_style
 from ctxviz.figures.scatter import Look, add_line, add_points, farthest, log_axes, name_points
 from ctxviz.figures.text import counted, sci
-from ctxviz.records import EPSILONS, SOLVER_CASES, Flags
+from ctxviz.records import SOLVER_CASES, Flags
 from ctxviz.run import Run
+from ctxviz.settings import EPSILONS
 
 HEIGHT: Final = 420
 NAMED: Final = 3

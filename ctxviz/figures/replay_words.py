@@ -10,9 +10,9 @@ import numpy as np
 from ctxviz.figures.metrics import Values
 from ctxviz.figures.palette import label
 from ctxviz.figures.text import counted, sci
-from ctxviz.records import HELD
 from ctxviz.replaying import SAME_WEIGHTS, carried, failed, measured, worst_kind
 from ctxviz.run import Run
+from ctxviz.settings import HELD
 
 
 @dataclass(frozen=True, slots=True)

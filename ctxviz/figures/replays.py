@@ -14,9 +14,9 @@ from ctxviz.figures.metrics import Values
 from ctxviz.figures.palette import LIGHT, NOISE_DASH, UNPATCHED_DASH, Style, Theme, label
 from ctxviz.figures.replay_words import KIND_WORDS
 from ctxviz.figures.text import counted, plain, quoted, sci
-from ctxviz.records import HELD, REPLAYS
 from ctxviz.replaying import differs, measured, ties
 from ctxviz.run import Run
+from ctxviz.settings import HELD, REPLAYS
 
 HEIGHT: Final = 360
 MARKERS_SHOWN: Final = 14

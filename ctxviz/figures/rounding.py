@@ -12,8 +12,8 @@ from ctxviz.figures.frame import Floats, Frame
 from ctxviz.figures.palette import LIGHT, Theme, variant_style
 from ctxviz.figures.scatter import Look, add_flags, add_line, add_points, dead_look, log_axes, name_points
 from ctxviz.figures.text import counted, sci
-from ctxviz.records import EPSILONS
 from ctxviz.run import Run
+from ctxviz.settings import EPSILONS
 
 HEIGHT: Final = 420
 NAMED: Final = 3

@@ -13,8 +13,8 @@ from ctxviz.figures.frame import LABEL_GAP, Floats, decades
 from ctxviz.figures.palette import LIGHT, Theme, variant_style
 from ctxviz.figures.scatter import Look, add_flags, add_points, dead_look
 from ctxviz.figures.text import counted, sci
-from ctxviz.records import EPSILONS
 from ctxviz.run import Run
+from ctxviz.settings import EPSILONS
 
 HEIGHT: Final = 380
 NAMED: Final = 3

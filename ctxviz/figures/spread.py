@@ -14,8 +14,8 @@ from ctxviz.figures.metrics import Values
 from ctxviz.figures.palette import LIGHT, Theme, label, variant_style
 from ctxviz.figures.statistics import wilson
 from ctxviz.figures.text import counted, plain, readable, sci
-from ctxviz.records import Variant
 from ctxviz.run import Run
+from ctxviz.settings import Variant
 
 Named = Sequence[tuple[str, Run]]
 """Runs under the name of their prompt: runs of one name are of one prompt, and their tokens are pooled."""

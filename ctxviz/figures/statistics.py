@@ -8,9 +8,9 @@ from math import sqrt
 import numpy as np
 
 from ctxviz.figures.metrics import Values, largest_scale_ratio
-from ctxviz.records import REPLAY_KINDS
 from ctxviz.replaying import failed, measured
 from ctxviz.run import Run
+from ctxviz.settings import REPLAY_KINDS
 
 
 @dataclass(frozen=True, slots=True)

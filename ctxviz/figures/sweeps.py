@@ -16,8 +16,8 @@ from ctxviz.figures.metrics import Values, largest_scale_ratio
 from ctxviz.figures.palette import CIVIDIS, LIGHT, Theme, label, variant_style
 from ctxviz.figures.statistics import quantile, wilson
 from ctxviz.figures.text import counted, sci
-from ctxviz.records import Variant
 from ctxviz.run import Run
+from ctxviz.settings import Variant
 
 Cells = Sequence[tuple[Variant, Run, int]]
 """Variant, the run it is in, and its index there."""

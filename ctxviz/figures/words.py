@@ -17,7 +17,7 @@ from ctxviz.alarms import ALARM_LIMIT, ALARMS_PER_KIND, Alarm
 from ctxviz.alarms import top as alarms
 from ctxviz.figures.palette import label
 from ctxviz.figures.text import counted, quoted, sci
-from ctxviz.records import Context
+from ctxviz.folds import Context
 from ctxviz.run import Run
 
 __all__ = ["ALARMS_PER_KIND", "ALARM_LIMIT", "BLOW_UP", "Alarm", "Verdict", "alarms", "verdict"]

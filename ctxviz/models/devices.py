@@ -10,7 +10,7 @@ import torch
 
 from ctxviz.errors import SettingsError
 from ctxviz.models.sources import reason
-from ctxviz.records import DTYPES
+from ctxviz.settings import DTYPES
 
 Devices = tuple[torch.device, ...]
 """Those that a model is shared between, in the order in which they are filled; token ids go to the first."""

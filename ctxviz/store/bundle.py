@@ -9,17 +9,9 @@ from typing import Any, BinaryIO
 from numpy.typing import NDArray
 
 from ctxviz.errors import BundleError
-from ctxviz.records import (
-    LAYER_METRICS,
-    REPLAY_KINDS,
-    LayerStats,
-    LayerVectors,
-    Reference,
-    Replay,
-    Step,
-    VariantStep,
-)
+from ctxviz.records import LAYER_METRICS, LayerStats, LayerVectors, Reference, Replay, Step, VariantStep
 from ctxviz.run import REFERENCE_METRICS, REPLAY_METRICS, Run, replay_name
+from ctxviz.settings import REPLAY_KINDS
 from ctxviz.store import archive, description, reading, stored_pictures, tables
 from ctxviz.store.description import Description
 from ctxviz.store.files import write_whole

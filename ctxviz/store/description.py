@@ -12,8 +12,10 @@ from typing import Any, Final
 import numpy as np
 
 from ctxviz.errors import BundleError, SettingsError
-from ctxviz.records import Baseline, Context, Fold, ImageSpan, ModelIdentity, RunSettings, TopTokens
+from ctxviz.folds import Context, Fold, ImageSpan
+from ctxviz.records import Baseline, ModelIdentity, TopTokens
 from ctxviz.run import SCHEMA_VERSION, Run
+from ctxviz.settings import RunSettings
 from ctxviz.shapes import writing
 from ctxviz.store.fields import Fields, encodable, parse
 from ctxviz.store.limits import LAYERS, STEPS, TEXT, WIDTH, broken

@@ -13,8 +13,9 @@ import safetensors.numpy
 from safetensors import SafetensorError, safe_open
 
 from ctxviz.errors import BundleError
-from ctxviz.records import LayerPatch, Rank1Update, Step, Variant, VariantStep, VectorUpdate
+from ctxviz.records import LayerPatch, Rank1Update, Step, VariantStep, VectorUpdate
 from ctxviz.run import Run
+from ctxviz.settings import Variant
 from ctxviz.store.files import write_whole
 
 FORMAT: Final = "ctxviz-patch/1"

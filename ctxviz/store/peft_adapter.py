@@ -15,7 +15,8 @@ import safetensors.numpy
 from numpy.typing import NDArray
 
 from ctxviz.errors import BundleError
-from ctxviz.records import ImageSpan, LayerPatch, Rank1Update, VectorUpdate
+from ctxviz.folds import ImageSpan
+from ctxviz.records import LayerPatch, Rank1Update, VectorUpdate
 from ctxviz.store.archive import pack
 
 CONFIG: Final = "adapter_config.json"

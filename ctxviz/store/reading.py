@@ -12,15 +12,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from ctxviz.records import (
-    INTEGER_LAYER_METRICS,
-    LAYER_METRICS,
-    REPLAYS,
-    SOLVER_CASES,
-    LayerVectors,
-    Variant,
-)
+from ctxviz.records import INTEGER_LAYER_METRICS, LAYER_METRICS, SOLVER_CASES, LayerVectors
 from ctxviz.run import REFERENCE_METRICS, REPLAY_COLUMNS, STEP_METRICS
+from ctxviz.settings import REPLAYS, Variant
 from ctxviz.store.description import Description
 from ctxviz.store.limits import COORDINATE_ROWS, ROW_GROUPS, TABLE_ROWS, TOTAL_BYTES, broken
 from ctxviz.store.tables import FLAGS, MARKS, NAMES, VECTORS, coordinate_index

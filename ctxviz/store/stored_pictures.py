@@ -6,8 +6,8 @@ import hashlib
 from collections.abc import Mapping, Sequence
 
 from ctxviz.errors import BundleError, PictureError
+from ctxviz.folds import Context
 from ctxviz.pictures import Picture, read_bytes
-from ctxviz.records import Context
 from ctxviz.shapes.recognition import scene_named, scene_of
 from ctxviz.shapes.writing import write
 from ctxviz.store.archive import PICTURE

@@ -15,8 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from ctxviz.records import INTEGER_LAYER_METRICS, LAYER_METRICS, SOLVER_CASES, LayerVectors, Variant
+from ctxviz.records import INTEGER_LAYER_METRICS, LAYER_METRICS, SOLVER_CASES, LayerVectors
 from ctxviz.run import REFERENCE_METRICS, REPLAY_COLUMNS, Run
+from ctxviz.settings import Variant
 from ctxviz.store.fields import encodable
 from ctxviz.store.limits import TABLE_ROWS
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from ctxviz.errors import SettingsError
 from ctxviz.presets import PRESETS
-from ctxviz.records import RunSettings
+from ctxviz.settings import RunSettings
 from ctxviz.sweep.spec import SweepSpec, check_size
 
 SUFFIX: Final = ".ctxviz"

@@ -10,7 +10,7 @@ from typing import Any, Final
 from ctxviz.errors import SettingsError
 from ctxviz.opening import NotRegularError, open_regular
 from ctxviz.presets import PRESETS
-from ctxviz.records import RunSettings
+from ctxviz.settings import RunSettings
 from ctxviz.sweep import values
 
 SPEC_BYTES: Final = 2**20

@@ -6,7 +6,8 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, Final, TypeVar
 
 from ctxviz.errors import SettingsError
-from ctxviz.records import ARITHMETICS, DTYPES, REPLAYS, UPDATE_RULES, Fold, RunSettings
+from ctxviz.folds import Fold
+from ctxviz.settings import ARITHMETICS, DTYPES, REPLAYS, UPDATE_RULES, RunSettings
 
 MAX_THREADS: Final = 1024
 TEXT: Final = 4096

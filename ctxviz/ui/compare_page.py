@@ -12,8 +12,8 @@ from ctxviz.figures.lines import logit_gap_lines, tvd_lines
 from ctxviz.figures.spread import match_rates, tvd_boxes
 from ctxviz.figures.sweeps import QUANTITIES, first_layer_field, first_layer_lines, rule_table
 from ctxviz.figures.text import counted, readable
-from ctxviz.records import Variant
 from ctxviz.run import Run
+from ctxviz.settings import Variant
 from ctxviz.ui import choice, collection, compare_pair, components, messages, page, sweep_form
 from ctxviz.ui.session import Session
 from ctxviz.ui.url_state import VIEWS

@@ -9,7 +9,7 @@ import streamlit as st
 from ctxviz.figures.replay_words import KIND_WORDS
 from ctxviz.models.catalogue import CATALOGUE
 from ctxviz.presets import EXAMPLES, begins_with_a_picture, presets_for
-from ctxviz.records import ARITHMETICS, DTYPES, REPLAYS, UPDATE_RULES
+from ctxviz.settings import ARITHMETICS, DTYPES, REPLAYS, UPDATE_RULES
 from ctxviz.shapes.gallery import GALLERY
 from ctxviz.ui import fold_control, messages
 from ctxviz.ui.components import Focus

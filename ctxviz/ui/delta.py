@@ -20,9 +20,9 @@ from ctxviz.figures.palette import as_json
 from ctxviz.figures.replay_words import replays_sentence
 from ctxviz.figures.text import readable
 from ctxviz.figures.words import alarms, verdict
-from ctxviz.records import HELD
 from ctxviz.replaying import SAME_WEIGHTS, margins, measured
 from ctxviz.run import REFERENCE_METRICS, Run
+from ctxviz.settings import HELD
 from ctxviz.ui import shown_prompt
 from ctxviz.ui.views import ACTIVE, View
 

@@ -8,7 +8,7 @@ from typing import Final
 import streamlit as st
 
 from ctxviz.figures.text import readable
-from ctxviz.records import Fold
+from ctxviz.folds import Fold
 from ctxviz.ui import messages
 
 SPAN: Final = "span"

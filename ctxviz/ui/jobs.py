@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ctxviz.records import Context, RunSettings, Step
+from ctxviz.folds import Context
+from ctxviz.records import Step
 from ctxviz.run import Run
+from ctxviz.settings import RunSettings
 from ctxviz.ui.special_tokens import learn
 from ctxviz.ui.turns import Job
 

@@ -11,8 +11,8 @@ from ctxviz.figures.budget import budget
 from ctxviz.figures.replay_words import KIND_WORDS, bits_sentence, control_sentence, meaning
 from ctxviz.figures.replays import drift_lines, held_lines, replay_lines
 from ctxviz.figures.text import quoted
-from ctxviz.records import HELD, REPLAYS, RunSettings
 from ctxviz.run import Run
+from ctxviz.settings import HELD, REPLAYS, RunSettings
 from ctxviz.ui import components, controls, inspector, messages, page, run_card
 from ctxviz.ui.session import Session
 

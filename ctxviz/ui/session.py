@@ -8,8 +8,9 @@ from typing import Final
 from weakref import WeakKeyDictionary
 
 from ctxviz.errors import CtxvizError, PromptError
-from ctxviz.records import Fold, RunSettings
+from ctxviz.folds import Fold
 from ctxviz.run import Run
+from ctxviz.settings import RunSettings
 from ctxviz.ui.components import Event, Focus
 from ctxviz.ui.jobs import PatchRequest, TokenRequest, replay_job, run_job, wish_of
 from ctxviz.ui.picture_jobs import PictureRequest, Question

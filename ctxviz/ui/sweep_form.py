@@ -10,7 +10,7 @@ from ctxviz.figures.replay_words import KIND_WORDS
 from ctxviz.figures.text import counted
 from ctxviz.models.catalogue import CATALOGUE
 from ctxviz.presets import PRESETS
-from ctxviz.records import DTYPES, REPLAYS, UPDATE_RULES, RunSettings
+from ctxviz.settings import DTYPES, REPLAYS, UPDATE_RULES, RunSettings
 from ctxviz.sweep.spec import SweepSpec
 from ctxviz.ui import controls, messages, page
 from ctxviz.ui.session import Session

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Final
 from weakref import WeakKeyDictionary
 
+from ctxviz.folds import Fold
 from ctxviz.pictures import Picture
-from ctxviz.records import Fold
 from ctxviz.run import Run
 from ctxviz.ui.picture_source import reads_pictures, scene_of, scenes_of
 from ctxviz.ui.views import View

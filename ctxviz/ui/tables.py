@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ctxviz.figures.card import Table, column, new_texts, to_csv
-from ctxviz.records import HELD
 from ctxviz.run import Run
+from ctxviz.settings import HELD
 from ctxviz.ui import delta
 
 CHARTS: Final = ("field", "tokens", "tvd", "logit_linf", "patch_ratio", "replay_tvd", "held_tvd")

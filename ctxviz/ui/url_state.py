@@ -13,8 +13,9 @@ from urllib.parse import quote
 
 from ctxviz.errors import SettingsError
 from ctxviz.figures.metrics import METRICS as FIELDS
+from ctxviz.folds import Fold
 from ctxviz.presets import PRESETS
-from ctxviz.records import ARITHMETICS, DTYPES, REPLAYS, UPDATE_RULES, Fold, RunSettings
+from ctxviz.settings import ARITHMETICS, DTYPES, REPLAYS, UPDATE_RULES, RunSettings
 from ctxviz.shapes.writing import read, write
 from ctxviz.ui.delta import METRICS
 from ctxviz.ui.picture_source import MOST_PICTURES, reads_pictures

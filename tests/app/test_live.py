@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from ctxviz.errors import PromptError
+from ctxviz.folds import Fold
 from ctxviz.presets import PRESETS
-from ctxviz.records import Fold
 from ctxviz.run import Run
 from ctxviz.store import load_run, save_run
 from ctxviz.ui import inspector

@@ -626,7 +626,8 @@ def test_the_files_of_a_patch_are_what_they_say(tiny_folder: Path, tmp_path: Pat
     from ctxviz.engine import rebuild, stream
     from ctxviz.engine.rebuild import Rebuilt
     from ctxviz.models import load_model
-    from ctxviz.records import RunSettings, Step
+    from ctxviz.records import Step
+    from ctxviz.settings import RunSettings
     from ctxviz.store import adapter_zip, write_patch
     from tests.bundles import same
 

@@ -13,9 +13,9 @@ import pytest
 from PIL import Image
 
 from ctxviz.errors import PictureError
+from ctxviz.folds import Fold
 from ctxviz.pictures import Picture, read_bytes
 from ctxviz.presets import CAPTION_PRESETS, PICTURE_PRESETS, PRESETS
-from ctxviz.records import Fold
 from ctxviz.run import Run
 from ctxviz.shapes.gallery import GALLERY
 from ctxviz.shapes.scenes import Scene, Thing

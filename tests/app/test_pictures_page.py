@@ -11,11 +11,13 @@ import pytest
 
 from ctxviz.engine import stream
 from ctxviz.figures.text import readable
+from ctxviz.folds import Fold
 from ctxviz.models import LoadedModel, load_model
 from ctxviz.picture_findings import grids
 from ctxviz.pictures import Picture
-from ctxviz.records import Fold, RunSettings, Step
+from ctxviz.records import Step
 from ctxviz.run import Run
+from ctxviz.settings import RunSettings
 from ctxviz.shapes.gallery import GALLERY
 from ctxviz.ui import picture_jobs
 from ctxviz.ui.picture_jobs import PictureRequest, Question

@@ -14,23 +14,21 @@ from pathlib import Path
 
 import numpy as np
 
+from ctxviz.folds import Context, Fold, ImageSpan
 from ctxviz.pictures import from_image
 from ctxviz.records import (
     INTEGER_LAYER_METRICS,
     LAYER_METRICS,
     Baseline,
-    Context,
-    Fold,
-    ImageSpan,
     LayerStats,
     ModelIdentity,
     Reference,
-    RunSettings,
     Step,
     TopTokens,
     VariantStep,
 )
 from ctxviz.run import Run, replay_name
+from ctxviz.settings import RunSettings
 from ctxviz.shapes.drawing import draw
 from ctxviz.shapes.scenes import Scene, Thing
 from ctxviz.ui.views import View

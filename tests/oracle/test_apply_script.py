@@ -20,9 +20,11 @@ from ctxviz.engine.anatomy import anatomy_of
 from ctxviz.engine.application import Scratch
 from ctxviz.engine.context_pass import ContextPass
 from ctxviz.engine.patched_pass import patched_pass
+from ctxviz.folds import Fold
 from ctxviz.models import LoadedModel, load_model
-from ctxviz.records import Fold, LayerPatch, RunSettings, Step, VectorUpdate
+from ctxviz.records import LayerPatch, Step, VectorUpdate
 from ctxviz.run import Run
+from ctxviz.settings import RunSettings
 from ctxviz.store import save_patch
 from ctxviz.store.apply_script import script
 from tests.tiny_models import save_tiny_folder

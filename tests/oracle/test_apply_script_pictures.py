@@ -22,10 +22,12 @@ from ctxviz.engine.context_pass import ContextPass
 from ctxviz.engine.patched_pass import patched_pass
 from ctxviz.engine.prompt import look
 from ctxviz.errors import BundleError
+from ctxviz.folds import Fold
 from ctxviz.models import LoadedModel, load_model
 from ctxviz.pictures import Picture, read_file
-from ctxviz.records import Fold, RunSettings, Step
+from ctxviz.records import Step
 from ctxviz.run import Run
+from ctxviz.settings import RunSettings
 from ctxviz.store import adapter_files, save_patch, script
 from tests.tiny_models import save_tiny_picture_folder
 

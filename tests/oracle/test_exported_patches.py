@@ -13,8 +13,9 @@ from safetensors import safe_open
 
 from ctxviz.engine import stream
 from ctxviz.models import load_model
-from ctxviz.records import RunSettings, Step
+from ctxviz.records import Step
 from ctxviz.run import Run
+from ctxviz.settings import RunSettings
 from ctxviz.store import save_patch
 from tests.tiny_models import save_tiny_folder
 

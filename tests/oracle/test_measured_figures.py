@@ -15,19 +15,11 @@ import torch
 
 from ctxviz.engine import context_pass, stream
 from ctxviz.engine.anatomy import anatomy_of
+from ctxviz.folds import Fold
 from ctxviz.models import LoadedModel, load_model
 from ctxviz.models.architectures import Architecture
-from ctxviz.records import (
-    SOLVER_CASES,
-    UPDATE_RULES,
-    Fold,
-    LayerPatch,
-    Rank1Update,
-    Reference,
-    RunSettings,
-    Step,
-    VariantStep,
-)
+from ctxviz.records import SOLVER_CASES, LayerPatch, Rank1Update, Reference, Step, VariantStep
+from ctxviz.settings import UPDATE_RULES, RunSettings
 from tests.oracle.stock import tvd, with_context, without_context, written_copy
 from tests.tiny_models import save_tiny_folder, tiny_gemma3
 

@@ -17,8 +17,10 @@ from safetensors.numpy import load
 
 from ctxviz.engine import stream
 from ctxviz.engine.anatomy import anatomy_of
+from ctxviz.folds import Fold
 from ctxviz.models import LoadedModel, load_model
-from ctxviz.records import Fold, LayerPatch, Rank1Update, RunSettings, Step, VectorUpdate
+from ctxviz.records import LayerPatch, Rank1Update, Step, VectorUpdate
+from ctxviz.settings import RunSettings
 from ctxviz.store.peft_adapter import adapter_files, adapter_zip
 from tests.oracle.stock import tvd, with_context, without_context, written_copy
 from tests.synthetic import synthetic_patches

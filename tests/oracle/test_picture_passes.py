@@ -17,11 +17,13 @@ from ctxviz.engine.context_pass import ContextPass, ContextState
 from ctxviz.engine.prompt import look
 from ctxviz.engine.rebuild import Rebuilt
 from ctxviz.errors import SettingsError
+from ctxviz.folds import Context, Fold
 from ctxviz.models import LoadedModel, load_model
 from ctxviz.numerics.rounding import moved_by_ulps
 from ctxviz.pictures import Picture, from_image
-from ctxviz.records import Context, Fold, LayerPatch, Rank1Update, Reference, Replay, RunSettings, Step
+from ctxviz.records import LayerPatch, Rank1Update, Reference, Replay, Step
 from ctxviz.run import Run
+from ctxviz.settings import RunSettings
 from tests.oracle.stock import outputs_of, relative_error, tvd, written_copy
 from tests.oracle.stock_pictures import (
     IMAGE_ID,

@@ -11,10 +11,12 @@ from PIL import Image
 
 from ctxviz.engine import covered, occlude, swap, without_pictures
 from ctxviz.errors import SettingsError
+from ctxviz.folds import Fold
 from ctxviz.picture_findings import Occlusion, Square, Swap, WithoutPictures, grids
 from ctxviz.pictures import Picture, from_image
-from ctxviz.records import Fold, RunSettings, Step
+from ctxviz.records import Step
 from ctxviz.run import Run
+from ctxviz.settings import RunSettings
 from tests.oracle.stock import tvd
 from tests.oracle.stock_pictures import noise_image, stock_of
 from tests.oracle.test_pictures import ours

@@ -12,9 +12,11 @@ import torch
 
 from ctxviz.engine import stream
 from ctxviz.engine.sight import Sight
+from ctxviz.folds import Context, Fold
 from ctxviz.models import LoadedModel, load_model
 from ctxviz.pictures import Picture, from_image
-from ctxviz.records import UPDATE_RULES, Context, Fold, LayerPatch, RunSettings, Step
+from ctxviz.records import LayerPatch, Step
+from ctxviz.settings import UPDATE_RULES, RunSettings
 from tests.oracle.stock import relative_error, tvd, written_copy
 from tests.oracle.stock_pictures import PLACE, SHAPES, Stock, folder_of, noise_image, stock_of
 from tests.oracle.test_written_patches import TOLERANCE, WRONG, _shifted

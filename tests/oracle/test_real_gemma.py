@@ -8,7 +8,8 @@ import pytest
 from ctxviz.engine import stream
 from ctxviz.models import LoadedModel, load_model
 from ctxviz.presets import PRESETS
-from ctxviz.records import LayerPatch, RunSettings, Step
+from ctxviz.records import LayerPatch, Step
+from ctxviz.settings import RunSettings
 from tests.oracle.stock import relative_error, tvd, with_context, without_context, written_copy
 
 pytestmark = pytest.mark.weights

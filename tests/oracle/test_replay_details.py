@@ -19,11 +19,13 @@ from ctxviz.engine.anatomy import anatomy_of
 from ctxviz.engine.rebuild import Rebuilt, check_model
 from ctxviz.engine.twin import Twin
 from ctxviz.errors import SettingsError
+from ctxviz.folds import Fold
 from ctxviz.models import load_model
 from ctxviz.models.architectures import GEMMA3_TEXT
 from ctxviz.numerics.rounding import round_through
-from ctxviz.records import REPLAYS, Fold, LayerPatch, Rank1Update, Replay, RunSettings, Step
+from ctxviz.records import LayerPatch, Rank1Update, Replay, Step
 from ctxviz.run import Run, replay_name
+from ctxviz.settings import REPLAYS, RunSettings
 from ctxviz.store import adapter_files
 from tests.bundles import same
 from tests.synthetic import synthetic_items, synthetic_run

@@ -12,10 +12,12 @@ import torch
 from ctxviz.engine import check_model, stream
 from ctxviz.engine.references import floor_is_due
 from ctxviz.errors import MemoryRefusedError, SettingsError
+from ctxviz.folds import Fold
 from ctxviz.models import LoadedModel, load_model, memory
 from ctxviz.numerics.rounding import moved_by_ulps
-from ctxviz.records import Fold, LayerPatch, Reference, Replay, RunSettings, Step, VariantStep
+from ctxviz.records import LayerPatch, Reference, Replay, Step, VariantStep
 from ctxviz.run import Run
+from ctxviz.settings import RunSettings
 from tests.oracle.stock import outputs_of, tvd, written_copy
 from tests.tiny_models import save_tiny_folder, tiny_gemma3
 

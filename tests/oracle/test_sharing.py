@@ -21,10 +21,11 @@ from transformers import AutoConfig
 
 from ctxviz.engine import stream
 from ctxviz.errors import MemoryRefusedError
+from ctxviz.folds import Fold
 from ctxviz.models import devices, load_model, memory, placement
 from ctxviz.models.folders import inspect
 from ctxviz.pictures import from_image
-from ctxviz.records import ARITHMETICS, Fold, RunSettings
+from ctxviz.settings import ARITHMETICS, RunSettings
 from tests.oracle.stock_pictures import noise_image
 from tests.tiny_models import save_tiny_folder, save_tiny_picture_folder
 

@@ -14,8 +14,10 @@ from ctxviz.engine.anatomy import anatomy_of
 from ctxviz.engine.application import Scratch
 from ctxviz.engine.context_pass import ContextPass
 from ctxviz.engine.patched_pass import patched_pass
+from ctxviz.folds import Fold
 from ctxviz.models import LoadedModel, load_model
-from ctxviz.records import UPDATE_RULES, Fold, LayerPatch, RunSettings, Step, Variant
+from ctxviz.records import LayerPatch, Step
+from ctxviz.settings import UPDATE_RULES, RunSettings, Variant
 from tests.oracle.stock import relative_error, tvd, with_context, without_context, written_copy
 from tests.tiny_models import save_tiny_folder
 

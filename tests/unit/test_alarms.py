@@ -10,8 +10,9 @@ import pytest
 
 from ctxviz.alarm_cells import BLOW_UP, DRIFT, FINDERS, FLOAT16_MAX, NEAR_OVERFLOW, SWALLOWED_SHARE
 from ctxviz.alarms import KINDS, REPLAY_WORDS, Alarm, count, find, first, top
-from ctxviz.records import REPLAY_KINDS, REPLAYS, Reference
+from ctxviz.records import Reference
 from ctxviz.run import Run, replay_name
+from ctxviz.settings import REPLAY_KINDS, REPLAYS
 from tests.synthetic import synthetic_run
 
 STEPS, LAYERS, WIDTH = 5, 6, 16

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from ctxviz.figures.before_after import LONGEST_ANSWER, Answer, answers
+from ctxviz.folds import ImageSpan
 from ctxviz.picture_findings import WithoutPictures
-from ctxviz.records import ImageSpan
 from ctxviz.ui.answer_parts import Part, ids_of, parts_of
 from ctxviz.ui.special_tokens import Specials, learn, specials_of
 from tests.synthetic import synthetic_run

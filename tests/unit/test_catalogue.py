@@ -8,7 +8,7 @@ from transformers import Gemma3Config, Gemma3ForCausalLM, Gemma3ForConditionalGe
 from ctxviz.errors import ModelError
 from ctxviz.models.architectures import ARCHITECTURES, for_config, for_model_type
 from ctxviz.models.catalogue import APACHE_URL, CATALOGUE, DTYPE_BYTES, GEMMA_TERMS_URL
-from ctxviz.records import DTYPES
+from ctxviz.settings import DTYPES
 from ctxviz.training.tiny_shapes import VISION as TOWER
 from tests.tiny_models import tiny_gemma3, tiny_image_gemma3
 

@@ -28,8 +28,9 @@ from ctxviz.alarms import KINDS, REPLAY_WORDS, find
 from ctxviz.cli import inputs, main
 from ctxviz.cli.terminal import visible
 from ctxviz.errors import OutOfMemoryError
-from ctxviz.records import REPLAYS, Reference, Step
+from ctxviz.records import Reference, Step
 from ctxviz.run import Run
+from ctxviz.settings import REPLAYS
 from ctxviz.store import load_run
 from ctxviz.store.files import write_whole
 from tests.tiny_models import save_tiny_folder

@@ -13,9 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ctxviz.figures.words import alarms
-from ctxviz.records import Context, Fold, ImageSpan, ModelIdentity, Reference, RunSettings, Step
+from ctxviz.folds import Context, Fold, ImageSpan
+from ctxviz.records import ModelIdentity, Reference, Step
 from ctxviz.replaying import differs, margins, ties
 from ctxviz.run import Run, replay_name
+from ctxviz.settings import RunSettings
 from ctxviz.ui import delta, tables
 from ctxviz.ui.shown_prompt import PROMPT_ENDS
 from ctxviz.ui.views import ReferenceLog, View, Views

@@ -13,10 +13,12 @@ import torch
 
 from ctxviz.engine import Stream, stream
 from ctxviz.errors import CtxvizError, OutOfMemoryError, PrecisionError, PromptError, SettingsError
+from ctxviz.folds import Fold
 from ctxviz.models import LoadedModel, load_model
 from ctxviz.numerics import distances
-from ctxviz.records import UPDATE_RULES, Fold, Reference, RunSettings, Step, Variant, VariantStep
+from ctxviz.records import Reference, Step, VariantStep
 from ctxviz.run import Run
+from ctxviz.settings import UPDATE_RULES, RunSettings, Variant
 from tests.oracle.stock import tvd, with_context, without_context, written_copy
 from tests.tiny_models import save_tiny_folder
 

@@ -30,8 +30,8 @@ from ctxviz.figures.palette import (
 )
 from ctxviz.figures.text import plain
 from ctxviz.figures.tops import tops
-from ctxviz.records import ARITHMETICS, DTYPES, UPDATE_RULES, RunSettings
 from ctxviz.run import Run
+from ctxviz.settings import ARITHMETICS, DTYPES, UPDATE_RULES, RunSettings
 from tests.synthetic import synthetic_run
 
 LINES = (tvd_lines, logit_gap_lines, patch_lines)

@@ -13,9 +13,11 @@ from ctxviz.figures.before_after import MOST_ROWS, answers, before_after
 from ctxviz.figures.occlusion import FAINT, MOST_ENCODED, data_uri, field, occlusion, short, strongest
 from ctxviz.figures.palette import DARK, LIGHT
 from ctxviz.figures.swap import crosswise, swap_distances, verdict
+from ctxviz.folds import ImageSpan
 from ctxviz.picture_findings import PARTS, Occlusion, Square, Swap, Voice, WithoutPictures
 from ctxviz.pictures import from_image
-from ctxviz.records import ImageSpan, TopTokens, Variant
+from ctxviz.records import TopTokens
+from ctxviz.settings import Variant
 from tests.synthetic import synthetic_run
 
 VARIANT = Variant("floored", "written", "float32", 0, 0.6)

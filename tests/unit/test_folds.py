@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ctxviz.errors import SettingsError
-from ctxviz.records import Context, Fold, ImageSpan
+from ctxviz.folds import Context, Fold, ImageSpan
 
 # <bos> boi 4 image tokens eoi text text boi 4 image tokens eoi text query
 IMAGES = (ImageSpan(1, 7), ImageSpan(9, 15))

@@ -26,8 +26,9 @@ from ctxviz.figures.scales import scales
 from ctxviz.figures.scatter import farthest
 from ctxviz.figures.spectrum import spectrum
 from ctxviz.numerics import rms_target
-from ctxviz.records import EPSILONS, SOLVER_CASES, UPDATE_RULES, LayerVectors
+from ctxviz.records import SOLVER_CASES, LayerVectors
 from ctxviz.run import Run
+from ctxviz.settings import EPSILONS, UPDATE_RULES
 from tests.synthetic import synthetic_run
 
 CELL_FIGURES = (coordinates, spectrum, scales, rounding, multiplier)

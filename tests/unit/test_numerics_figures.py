@@ -30,9 +30,9 @@ from ctxviz.figures.spread import five, match_rates, tvd_boxes
 from ctxviz.figures.statistics import summary, wilson
 from ctxviz.figures.sweeps import QUANTITIES, Cells, first_layer_field, first_layer_lines, rule_table
 from ctxviz.figures.text import sci
-from ctxviz.records import REPLAY_KINDS, REPLAYS
 from ctxviz.replaying import FAIL_LEAST_TVD, SAME_WEIGHTS, carried, failed, limit, ties, worst_kind
 from ctxviz.run import Run, replay_name
+from ctxviz.settings import REPLAY_KINDS, REPLAYS
 from tests.synthetic import synthetic_run
 
 DIRECT, STABLE, DIRECT_LOW, STABLE_LOW = range(4)

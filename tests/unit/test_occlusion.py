@@ -10,10 +10,11 @@ from PIL import Image
 
 from ctxviz.engine import covered, occlusion
 from ctxviz.errors import SettingsError
+from ctxviz.folds import Context, Fold, ImageSpan
 from ctxviz.picture_findings import folded_pictures, grids
 from ctxviz.pictures import from_image
-from ctxviz.records import Context, Fold, ImageSpan, RunSettings, Variant
 from ctxviz.run import Run
+from ctxviz.settings import RunSettings, Variant
 from tests.synthetic import synthetic_identity
 
 

@@ -12,8 +12,10 @@ import safetensors.numpy
 from safetensors import safe_open
 
 from ctxviz.errors import BundleError
-from ctxviz.records import Fold, LayerPatch, Rank1Update, Step, Variant, VectorUpdate
+from ctxviz.folds import Fold
+from ctxviz.records import LayerPatch, Rank1Update, Step, VectorUpdate
 from ctxviz.run import Run
+from ctxviz.settings import Variant
 from ctxviz.store import load_patch, patch_file_name, save_patch
 from tests.synthetic import (
     synthetic_context,

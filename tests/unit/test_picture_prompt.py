@@ -14,9 +14,11 @@ from ctxviz.engine import prepare, stream
 from ctxviz.engine.picture_prompt import compose, find_images
 from ctxviz.engine.prompt import tokenise
 from ctxviz.errors import CtxvizError, ModelError, PictureError, PromptError, SettingsError
+from ctxviz.folds import Fold, ImageSpan
 from ctxviz.models import LoadedModel, load_model
 from ctxviz.pictures import from_image
-from ctxviz.records import Fold, ImageSpan, RunSettings, Step
+from ctxviz.records import Step
+from ctxviz.settings import RunSettings
 from tests.oracle.stock_pictures import IMAGE_ID, PLACE, noise_image
 from tests.tiny_models import IMAGE_PIECES, save_tiny_folder, save_tiny_picture_folder
 

@@ -14,9 +14,11 @@ from ctxviz.engine import stream
 from ctxviz.engine.anatomy import Anatomy, anatomy_of
 from ctxviz.engine.prompt import look, prepare
 from ctxviz.engine.sight import BLIND, Sight
+from ctxviz.folds import Fold
 from ctxviz.models import LoadedModel, load_model
 from ctxviz.pictures import from_image
-from ctxviz.records import Fold, RunSettings, Step
+from ctxviz.records import Step
+from ctxviz.settings import RunSettings
 from tests.oracle.stock_pictures import PLACE, noise_image
 from tests.tiny_models import save_tiny_picture_folder
 

@@ -17,7 +17,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from ctxviz.errors import BundleError
-from ctxviz.records import SOLVER_CASES, Fold, LayerVectors, TopTokens
+from ctxviz.folds import Fold
+from ctxviz.records import SOLVER_CASES, LayerVectors, TopTokens
 from ctxviz.run import Run
 from ctxviz.store import load_run, save_run
 from tests.bundles import PARTS, SMALL, differences, packed, parts_of, retabled, same, saved

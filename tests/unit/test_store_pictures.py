@@ -13,8 +13,9 @@ import pytest
 from PIL import Image
 
 from ctxviz.errors import BundleError
+from ctxviz.folds import Context, Fold, ImageSpan
 from ctxviz.pictures import MAX_BYTES, Picture, from_image
-from ctxviz.records import Context, Fold, ImageSpan, Step
+from ctxviz.records import Step
 from ctxviz.run import Run
 from ctxviz.shapes.recognition import scene_of, scene_picture
 from ctxviz.shapes.scenes import Scene, Thing

@@ -15,11 +15,13 @@ import torch
 import ctxviz.engine
 import ctxviz.models.cache
 from ctxviz.errors import CtxvizError, SettingsError
+from ctxviz.folds import Fold
 from ctxviz.models import LoadedModel, load_model
 from ctxviz.models.progress import silent
 from ctxviz.presets import PRESETS
-from ctxviz.records import Fold, RunSettings, Step
+from ctxviz.records import Step
 from ctxviz.run import Run
+from ctxviz.settings import RunSettings
 from ctxviz.store import load_run, save_run
 from ctxviz.sweep import runner as runner_module
 from ctxviz.sweep import summary

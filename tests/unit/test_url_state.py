@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ctxviz.figures.metrics import METRICS as FIELDS
-from ctxviz.records import ARITHMETICS, DTYPES, UPDATE_RULES, Fold, RunSettings
+from ctxviz.folds import Fold
+from ctxviz.settings import ARITHMETICS, DTYPES, UPDATE_RULES, RunSettings
 from ctxviz.shapes.gallery import GALLERY
 from ctxviz.shapes.writing import write
 from ctxviz.ui.delta import METRICS

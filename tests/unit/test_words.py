@@ -9,7 +9,7 @@ import pytest
 
 from ctxviz.figures.text import readable, sci
 from ctxviz.figures.words import ALARM_LIMIT, ALARMS_PER_KIND, BLOW_UP, Alarm, alarms, verdict
-from ctxviz.records import Fold
+from ctxviz.folds import Fold
 from ctxviz.run import Run
 from tests.browser import harness
 from tests.synthetic import synthetic_run
