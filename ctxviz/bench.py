@@ -251,7 +251,7 @@ class _StockDecoding:
         from transformers import DynamicCache
 
         self._model = model.in_dtype(dtype)
-        self._device = model.device
+        self._device = next(self._model.parameters()).device
         self._cache = DynamicCache(config=self._model.config)
         self._rows = rows
         prompt = list(beside.context.token_ids[:-1])

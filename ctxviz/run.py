@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from ctxviz.pictures import Picture
 
 SCHEMA_VERSION: Final = 2
+END_OF_TEXT: Final = "end of text"
+"""The outcome of a run whose last token is one of the model's ends."""
 STEP_METRICS: Final = ("match", "tie", "tvd", "logit_linf", "kl", "rank", "seconds")
 REFERENCE_METRICS: Final = (
     "unpatched_tvd",

@@ -11,6 +11,7 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -133,7 +134,12 @@ def main(arguments: Sequence[str]) -> None:
     chosen = tuple(torch.device(KIND, index) for index in range(len(room)))
     devices.choose = lambda device: chosen  # noqa: ARG005
     devices.self_test = lambda device: None  # noqa: ARG005
-    placement.rooms = lambda *_: list(map(int, room))
+    # What is free is given, and all of it is for weights; other questions for memory are answered yes.
+    placement.memory = SimpleNamespace(
+        weight_bytes=memory.weight_bytes,
+        need_of=lambda shape, names: sum(memory.weight_bytes(shape, name) for name in names),
+        free_bytes=lambda device: int(room[int(device.removeprefix(f"{KIND}:"))]),
+    )
     memory.free_bytes = lambda device: 1 << 34  # noqa: ARG005
     with torch.inference_mode(), Dispatch(), Birth():
         a, b = (torch.ones(2, device=device) for device in chosen[:2])

@@ -30,7 +30,7 @@ app = typer.Typer(
 )
 
 NoProgress = Annotated[bool, typer.Option("--no-progress", help="No bar on stderr, not even on a terminal.")]
-Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, cuda:N or mps.")]
+Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, mps, or CUDA devices such as cuda:0,cuda:1.")]
 Threads = Annotated[int | None, typer.Option("--threads", help="CPU threads; by default torch decides.")]
 
 
@@ -274,7 +274,7 @@ def sweep(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List the cells and run nothing.")] = False,
     threads: Threads = None,
     device: Annotated[
-        str | None, typer.Option(help="auto, cpu, cuda, cuda:N or mps; by default the specification's.")
+        str | None, typer.Option(help="As for run; by default the specification's.")
     ] = None,
     no_progress: NoProgress = False,
 ) -> int:

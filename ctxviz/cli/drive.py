@@ -119,7 +119,7 @@ def _start(job: Job, progress: Bar) -> tuple[ModelIdentity, Stream]:
     started = stream(model, job.prompt, job.settings, pictures=job.pictures, keep_patches=keep_patches)
     for warning in model.warnings:
         print(f"ctxviz: {sentence(warning)}", file=sys.stderr)
-    return model.identity, started
+    return started.identity, started
 
 
 def _follow(job: Job, stream: Stream, run: Run, output: Output, progress: Bar) -> int:

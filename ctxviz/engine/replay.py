@@ -7,6 +7,8 @@ the stock forward on a twin of the model that holds the written tensors. MATHS s
 from __future__ import annotations
 
 import time
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -18,6 +20,8 @@ from ctxviz.engine.application import WrittenWeights
 from ctxviz.engine.patched_pass import PatchedState, kept_inputs
 from ctxviz.engine.sight import BLIND, Sight
 from ctxviz.engine.twin import Twin
+from ctxviz.errors import MemoryRefusedError
+from ctxviz.models import memory
 from ctxviz.numerics import distances
 from ctxviz.numerics.distances import Distribution
 from ctxviz.numerics.rounding import moved_by_ulps, round_through, ulp_seeds
@@ -125,10 +129,40 @@ class Replayer:
         return _Pass(output.logits[0, -1].clone(), layer_out, time.perf_counter() - started)
 
 
-def written_bytes(anatomy: Anatomy) -> int:
-    """Memory that the written tensors of one pass take."""
-    parts = (m for part in anatomy.layers for m in (part.gate, part.up, part.down))
-    return sum(p.numel() * p.element_size() for module in parts for p in module.parameters(recurse=False))
+def replayers(
+    anatomies: Mapping[str, Anatomy], settings: RunSettings, sight: Sight, longest: int, vocabulary: int
+) -> dict[str, Replayer]:
+    """One per dtype where replays are asked for; ``longest`` is the largest number of kept tokens to come.
+
+    Raises:
+        MemoryRefusedError: the written weights would not fit beside the model.
+    """
+    written = [v for v in settings.variants if v.arithmetic == "written"]
+    if not settings.replay_kinds or not written:
+        return {}
+    need: Counter[torch.device] = Counter()
+    for anatomy in anatomies.values():
+        need.update(written_bytes(anatomy))
+    copies = 1 if settings.hold is None else 1 + len(written) / len(anatomies)
+    # Logits of two rows of kept tokens, eight bytes at most each.
+    logits = 2 * longest * vocabulary * 8
+    for device, count in need.items():
+        wanted, free = int(count * copies) + logits, memory.free_bytes(str(device))
+        if wanted > free:
+            raise MemoryRefusedError(
+                f"Replays keep written copies of the MLP weights, about {memory.gigabytes(wanted)} on "
+                f"{device}, and {memory.gigabytes(free)} are free; choose fewer dtypes or rules, or no replay."
+            )
+    return {dtype: Replayer(anatomy, settings, sight) for dtype, anatomy in anatomies.items()}
+
+
+def written_bytes(anatomy: Anatomy) -> Counter[torch.device]:
+    """Memory that the written tensors of one pass take, on each device: beside their layers."""
+    taken: Counter[torch.device] = Counter()
+    for module in (m for part in anatomy.layers for m in (part.gate, part.up, part.down)):
+        for parameter in module.parameters(recurse=False):
+            taken[parameter.device] += parameter.numel() * parameter.element_size()
+    return taken
 
 
 def _replay(kind: str, one: _Pass, built: Distribution, baseline: Distribution) -> Replay:

@@ -16,12 +16,12 @@ from ctxviz.engine.context_pass import ContextPass, ContextState
 from ctxviz.engine.patched_pass import patched_pass
 from ctxviz.engine.prompt import look, prepare
 from ctxviz.engine.references import Recompute, Unpatched, error_budget, floor_is_due
-from ctxviz.engine.replay import Replayer, written_bytes
-from ctxviz.errors import MemoryRefusedError, OutOfMemoryError, PrecisionError, is_out_of_memory
-from ctxviz.models import memory
+from ctxviz.engine.replay import replayers
+from ctxviz.errors import OutOfMemoryError, PrecisionError, is_out_of_memory
 from ctxviz.numerics import distances
 from ctxviz.numerics.distances import Distribution
 from ctxviz.records import Baseline, Reference, Step, TopTokens, VariantStep
+from ctxviz.run import END_OF_TEXT
 from ctxviz.settings import BUDGET_DTYPES, RunSettings, Variant
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ctxviz.engine.anatomy import Anatomy
     from ctxviz.models import LoadedModel
     from ctxviz.pictures import Picture
+    from ctxviz.records import ModelIdentity
 
 TOP_TOKENS: Final = 8
 NEAR: Final = 4
@@ -71,7 +72,8 @@ class Stream:
         self._scratch = Scratch()
         self._floors: dict[str, float | None] = dict.fromkeys(self._anatomies)
         self._ids = list(self.context.token_ids)
-        self._replayers = self._make_replayers()
+        longest = len(self.context.kept(len(self._ids) + settings.max_new_tokens))
+        self._replayers = replayers(self._anatomies, settings, self._sight, longest, model.vocabulary)
         self._ready: deque[Reference] = deque()
         self._index = 0
         self._baselines: dict[str, Distribution] = {}
@@ -79,30 +81,13 @@ class Stream:
         self._recompute: tuple[int, Recompute] | None = None
         self._floor_seconds = 0.0
 
+    @property
+    def identity(self) -> ModelIdentity:
+        """The model, where it runs in the dtypes of these settings."""
+        return self._model.identity_in(self._settings.needed_dtypes)
+
     def _anatomy(self, dtype: str) -> Anatomy:
         return anatomy_of(self._model.in_dtype(dtype), self._model.architecture)
-
-    def _make_replayers(self) -> dict[str, Replayer]:
-        """One per dtype where replays are asked for.
-
-        Raises:
-            MemoryRefusedError: the written weights would not fit beside the model.
-        """
-        written = [v for v in self._settings.variants if v.arithmetic == "written"]
-        if not self._settings.replay_kinds or not written:
-            return {}
-        held = 0 if self._settings.hold is None else len(written)
-        need = sum(written_bytes(a) for a in self._anatomies.values()) * (1 + held / len(self._anatomies))
-        kept = len(self.context.kept(len(self._ids) + self._settings.max_new_tokens))
-        # Logits of two rows of kept tokens, eight bytes at most each.
-        need += 2 * kept * self._model.vocabulary * 8
-        free = memory.free_bytes(self._model.identity.device)
-        if need > free:
-            raise MemoryRefusedError(
-                f"Replays keep written copies of the MLP weights, about {memory.gigabytes(int(need))}, and "
-                f"{memory.gigabytes(free)} are free; choose fewer dtypes or rules, or no replay."
-            )
-        return {dtype: Replayer(a, self._settings, self._sight) for dtype, a in self._anatomies.items()}
 
     def __iter__(self) -> Iterator[Step | Reference]:
         return self
@@ -215,7 +200,7 @@ class Stream:
         self._index += 1
         self._ids.append(next_id)
         if next_id in self._model.eos_ids:
-            self.outcome = "end of text"
+            self.outcome = END_OF_TEXT
         return step
 
     def _variant(

@@ -57,10 +57,13 @@ def _by_name(device: str) -> torch.device:
         or (chosen.type != "cuda" and chosen.index)
     ):
         raise SettingsError(
-            f"Unknown device {str(device)[:40]!r}; choose auto, cpu, cuda, cuda:N,cuda:M or mps."
+            f"Unknown device {str(device)[:40]!r}; choose auto, cpu, mps, cuda, or CUDA devices such as "
+            "cuda:0,cuda:1."
         )
-    if chosen.type == "cuda" and (chosen.index or 0) >= torch.cuda.device_count():
-        raise SettingsError(f"This machine has no device {str(device)[:40]}; choose cpu or auto.")
+    if chosen.type == "cuda":
+        chosen = torch.device("cuda", chosen.index or 0)
+        if chosen.index >= torch.cuda.device_count():
+            raise SettingsError(f"This machine has no device {str(device)[:40]}; choose cpu or auto.")
     if chosen.type == "mps" and not torch.backends.mps.is_available():
         raise SettingsError("This machine has no device mps; choose cpu or auto.")
     return chosen

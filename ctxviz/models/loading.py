@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -113,15 +114,20 @@ class LoadedModel:
         self.special_ids: frozenset[int] = frozenset(self.tokenizer.all_special_ids) | {
             i for i, token in self.tokenizer.added_tokens_decoder.items() if token.special
         }
-        self._used: devices.Devices = ()
-        self.warnings: tuple[str, ...] = tuple(filter(None, map(devices.self_test, chosen[:1])))
+        self._places: dict[str, frozenset[torch.device]] = {}
+        self.warnings: tuple[str, ...] = ()
 
     @property
     def identity(self) -> ModelIdentity:
-        """Which weights, libraries, device and threads; part of every record made with this model."""
+        """As :meth:`identity_in` all dtypes loaded so far."""
+        return self.identity_in(self.dtypes)
+
+    def identity_in(self, dtypes: Sequence[str]) -> ModelIdentity:
+        """Which weights, libraries, devices and threads; part of every record made in these dtypes."""
         import numpy
         import transformers
 
+        used = frozenset().union(*(self._places.get(dtype, ()) for dtype in dtypes))
         return ModelIdentity(
             key=self._ready.key,
             name=self._ready.title,
@@ -131,7 +137,7 @@ class LoadedModel:
             vocabulary=self.vocabulary,
             revision=self._ready.revision,
             sha256=self._ready.sha256,
-            device=devices.named(self._used or self.devices[:1]),
+            device=devices.named([d for d in self.devices if d in used] or self.devices[:1]),
             threads=torch.get_num_threads(),
             libraries=(
                 ("ctxviz", __version__),
@@ -176,25 +182,22 @@ class LoadedModel:
             if name not in self._models:
                 self.require_memory((name,))
                 (progress or silent)(f"reading the weights in {name}", None)
-                self._models[name] = _load_weights(self._ready, dtype, self._places(name, dtype))
+                places = self._placed(dtype)
+                self._models[name] = _load_weights(self._ready, dtype, places)
+                self._places[name] = frozenset(places.values())
                 if name == "float16":
                     self.warnings += (_FLOAT16_WARNING,)
             return self._models[name]
 
-    @property
-    def device(self) -> torch.device:
-        """Where token ids go in and logits come out."""
-        return self.devices[0]
-
-    def _places(self, name: str, dtype: torch.dtype) -> dict[str, torch.device]:
-        """The device of each part; devices in use are noted, and those not to be trusted warned about."""
-        places = {"": self.device}
+    def _placed(self, dtype: torch.dtype) -> placement.Places:
+        """The device of each part; of one that is not to be trusted a warning is kept."""
+        places: placement.Places = {"": self.devices[0]}
         if len(self.devices) > 1:
-            room = placement.rooms(self.devices, self._facts.shape, name)
-            places = placement.share_out(self._config, dtype, self.devices, room)
-        new = [d for d in self.devices if d in places.values() and d not in self._used]
-        self._used += tuple(new)
-        self.warnings += tuple(filter(None, map(devices.self_test, set(new) - {self.device})))
+            with quiet_transformers(), _explained(self._ready.title):
+                shape, layers = self._facts.shape, self.architecture.layers
+                places = placement.share_out(self._config, layers, shape, dtype, self.devices)
+        found = [devices.self_test(device) for device in self.devices if device in places.values()]
+        self.warnings += tuple(warning for warning in found if warning and warning not in self.warnings)
         return places
 
     def piece(self, token_id: int) -> str:
@@ -211,6 +214,8 @@ class LoadedModel:
             self._closed = True
             self._models.clear()
         if self.devices[0].type == "cuda":
+            # A model is part of reference cycles; its memory is torch's to give back once they are gone.
+            gc.collect()
             torch.cuda.empty_cache()
 
 

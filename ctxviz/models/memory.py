@@ -97,7 +97,10 @@ def free_bytes(device: str) -> int:
     if device.startswith("cuda"):
         import torch
 
-        return torch.cuda.mem_get_info(device)[0]
+        try:
+            return torch.cuda.mem_get_info(device)[0]
+        except RuntimeError:  # another program has it for itself, or it is broken
+            return 0
     if device == "mps":
         import torch
 
@@ -136,11 +139,12 @@ def refuse_unless(memory: MemoryNeed, dtypes: Sequence[str]) -> None:
         return
     raise MemoryRefusedError(
         f"The model needs about {gigabytes(memory.need_bytes)} in {' and '.join(dtypes)}, and "
-        f"{gigabytes(memory.free_bytes)} are free; choose {_remedy(dtypes)}, or close other programs."
+        f"{gigabytes(memory.free_bytes)} are free; choose {remedy(dtypes)}, or close other programs."
     )
 
 
-def _remedy(dtypes: Sequence[str]) -> str:
+def remedy(dtypes: Sequence[str]) -> str:
+    """What to choose where these dtypes do not fit."""
     if len(dtypes) > 1:
         return "fewer dtypes or a smaller model"
     return "a smaller model" if dtypes[0] in ("bfloat16", "float16") else "bfloat16 or a smaller model"

@@ -76,7 +76,7 @@ def compare(
     baseline: Float[Tensor, " V"] | Distribution, patched: Float[Tensor, " V"] | Distribution
 ) -> Comparison:
     """All distances at once; ``match`` says that both have the same best token."""
-    p, q = _distribution(baseline), _distribution(patched)
+    p, q = _together(_distribution(baseline), _distribution(patched))
     if not (p.valid and q.valid):
         return Comparison(False, None, None, None, None)
     rank = _rank(q.logits, p.best)
@@ -97,8 +97,15 @@ def compare(
     )
 
 
+def _together(p: Distribution, q: Distribution) -> tuple[Distribution, Distribution]:
+    """Both on p's device: two dtypes of a model may lie on different ones."""
+    here = p.logits.device
+    return p, q if q.logits.device == here else Distribution(q.logits.to(here))
+
+
 def largest_difference(one: Distribution, other: Distribution) -> float | None:
     """The largest absolute difference of a logit, 0 where all are equal; None where it is not finite."""
+    one, other = _together(one, other)
     gap = float(torch.sub(one.logits.to(torch.float64), other.logits).abs_().max())
     return gap if math.isfinite(gap) else None
 

@@ -14,7 +14,7 @@ import filelock
 
 from ctxviz import __version__
 from ctxviz.errors import BundleError, SettingsError
-from ctxviz.run import Run
+from ctxviz.run import END_OF_TEXT, Run
 from ctxviz.store import load_run, save_run
 from ctxviz.store.files import write_whole
 from ctxviz.sweep.cells import DIGITS, SUFFIX, Cell
@@ -26,7 +26,7 @@ FAILED: Final = ".failed.txt"
 SUMMARY: Final = "summary.csv"
 LIBRARIES: Final = ("torch", "transformers", "numpy")
 """A cell made with another version of one of these is made again."""
-FINISHED: Final = ("finished", "end of text")
+FINISHED: Final = ("finished", END_OF_TEXT)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

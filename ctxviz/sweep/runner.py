@@ -96,7 +96,7 @@ class Runner:
         from ctxviz.engine import stream
 
         started = stream(self._model, cell.prompt, cell.settings)
-        identity = replace(self._model.identity, sha256=self._sha256)
+        identity = replace(started.identity, sha256=self._sha256)
         self._stream, self._run = started, Run(identity, started.context, cell.settings)
         return Event("started", cell, run=self._run)
 

@@ -56,7 +56,7 @@ def _units(answer: Answer, ids: Sequence[int | None], specials: Specials) -> Ite
 
 
 def _words(answer: Answer, places: list[int]) -> list[Part]:
-    """None where there are but spaces between two special tokens."""
+    """Nothing where there is but white space between two special tokens, which separates them anyway."""
     first, last = places[0], places[-1] + 1
     some = replace(answer, texts=answer.texts[first:last], differs=answer.differs[first:last])
     says_nothing = all(text is not None and not text.strip() for text in some.texts)

@@ -113,7 +113,7 @@ def run_job(
         from ctxviz.engine import stream
 
         engine = stream(model, prompt, settings, pictures=pictures)
-        run = Run(model.identity, engine.context, settings, engine.pictures)
+        run = Run(engine.identity, engine.context, settings, engine.pictures)
         learn(run, model)
         view.show(run, "running", notes_of(model, settings.dtypes))
         return Measurement(engine, run)
@@ -131,7 +131,7 @@ def replay_job(view: View, reference: str, run: Run, settings: RunSettings) -> J
 
         check_model(model, run)
         engine = stream(model, run.context.prompt, settings, pictures=run.pictures, follow=follow)
-        again = Run(model.identity, engine.context, settings, engine.pictures)
+        again = Run(engine.identity, engine.context, settings, engine.pictures)
         learn(again, model)
         view.show(again, "running", notes_of(model, settings.dtypes))
         return Measurement(engine, again)

@@ -12,13 +12,10 @@ from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
 from ctxviz.picture_findings import WithoutPictures
-from ctxviz.run import Run
+from ctxviz.run import END_OF_TEXT, Run
 
 if TYPE_CHECKING:
     from ctxviz.models import LoadedModel
-
-END_OF_TEXT: Final = "end of text"
-"""A run's outcome where its last token is one of the model's ends."""
 
 
 @dataclass(frozen=True, slots=True)
