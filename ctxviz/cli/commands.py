@@ -30,7 +30,9 @@ app = typer.Typer(
 )
 
 NoProgress = Annotated[bool, typer.Option("--no-progress", help="No bar on stderr, not even on a terminal.")]
-Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda, mps, or CUDA devices such as cuda:0,cuda:1.")]
+Device = Annotated[
+    str, typer.Option("--device", help="auto, cpu, cuda, mps, or CUDA devices such as cuda:0,cuda:1.")
+]
 Threads = Annotated[int | None, typer.Option("--threads", help="CPU threads; by default torch decides.")]
 
 
@@ -273,9 +275,7 @@ def sweep(
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List the cells and run nothing.")] = False,
     threads: Threads = None,
-    device: Annotated[
-        str | None, typer.Option(help="As for run; by default the specification's.")
-    ] = None,
+    device: Annotated[str | None, typer.Option(help="As for run; by default the specification's.")] = None,
     no_progress: NoProgress = False,
 ) -> int:
     """Run every combination a specification asks for; finished ones are kept and never run again."""

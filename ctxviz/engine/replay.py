@@ -151,7 +151,8 @@ def replayers(
         if wanted > free:
             raise MemoryRefusedError(
                 f"Replays keep written copies of the MLP weights, about {memory.gigabytes(wanted)} on "
-                f"{device}, and {memory.gigabytes(free)} are free; choose fewer dtypes or rules, or no replay."
+                f"{device}, and {memory.gigabytes(free)} are free; choose fewer dtypes or rules, or "
+                "no replay."
             )
     return {dtype: Replayer(anatomy, settings, sight) for dtype, anatomy in anatomies.items()}
 
