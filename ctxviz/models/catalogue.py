@@ -109,7 +109,7 @@ _TINY_SHAPES: Final = Entry(
     vocabulary=540,
     hidden=256,
     kv_width=128,
-    sha256="d4c794701b01fb5e6324d887a27da9757c205db8748d2168d58b55e23d5b4840",
+    sha256="2c5834ed7faa181732fe7897456d6abe3666c887c31d3e30bae3e3c54ac9cc86",
     reads_pictures=True,
     vision=_SMALL_VISION,
 )
