@@ -11,12 +11,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
-from jaxtyping import Float
 from torch import Tensor
 
 from ctxviz.folds import ImageSpan
 
 if TYPE_CHECKING:
+    from jaxtyping import Float
+
     from ctxviz.engine.anatomy import Anatomy
 
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
 from torch import Tensor
 
 from ctxviz.shapes.drawing import Look, draw_variously
 from ctxviz.shapes.scenes import COLOURS, SHAPES, Scene, Thing
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Int
 
 IGNORED = -100
 """Label of tokens that are not trained on, as torch's cross entropy has it."""

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
 from ctxviz.shapes.scenes import BACKGROUNDS, COLOURS, SHAPES, training_crowd
 from ctxviz.training.batches import Drawn, draw_crowds, grid_labels, read_pictures
 from ctxviz.training.schedule import advance, make_optimizer, schedule
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
 CLASSES: Final = (1 + len(COLOURS), 1 + len(SHAPES))
 TILE_MARGIN: Final = 0.06

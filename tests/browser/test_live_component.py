@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from pathlib import Path
@@ -146,6 +147,18 @@ def test_text_of_a_model_stays_text(watched):
     assert watched.page.locator(".view img").count() == 0
     label = watched.page.locator(".chip").nth(22).get_attribute("aria-label") or ""
     assert label.startswith("token 22 “·<img src=x>”: ") or "token 22 “<img src=x>”: " in label
+
+
+def test_a_token_is_told_in_words_as_it_is_marked(watched):
+    chips = watched.open("layers=4&tokens=32").page.locator(".written .chip")
+    watched.wait_until_state("done")
+    told = chips.evaluate_all(
+        "chips => chips.map(c => [c.title, [...c.querySelectorAll('.others bdi')].map(b => b.textContent)])"
+    )
+    assert any(others for _, others in told)
+    for words, others in told:
+        assert set(re.findall(r"said(?: \(a tie inside the noise floor\))? “(.*?)”", words)) == set(others)
+        assert ("every patched model said the same" in words) == (not others)
 
 
 def test_clicks_and_keys_pick_tokens_and_cells(watched):

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -36,3 +40,41 @@ def test_the_engine_needs_torch_but_no_streamlit() -> None:
 
 def test_the_check_sees_streamlit() -> None:
     assert "streamlit" in heavy_after("import streamlit")
+
+
+def plain(name: str) -> str:
+    """A distribution's name as names are compared."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def imported(tree: ast.AST) -> Iterator[str]:
+    """Top-level names of what a module imports when it runs; what is for type checkers alone is left out."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            continue
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield (node.module or "").partition(".")[0]
+        else:
+            yield from imported(node)
+
+
+def lacking(code: str, required: set[str]) -> set[str]:
+    """What code imports that neither Python nor a required distribution brings."""
+    makers = packages_distributions()
+    names = set(imported(ast.parse(code))) - sys.stdlib_module_names - {"ctxviz"}
+    return {name for name in names if not required & set(map(plain, makers.get(name, ())))}
+
+
+def test_the_program_imports_nothing_that_requirements_do_not_name() -> None:
+    lines = (ROOT / "requirements.txt").read_text().splitlines()
+    required = {plain(line.partition("==")[0]) for line in lines if "==" in line}
+    files = [ROOT / "app.py", *ROOT.glob("pages/*.py"), *ROOT.glob("ctxviz/**/*.py")]
+    assert len(files) > 100
+    found = {file.name: missing for file in files if (missing := lacking(file.read_text(), required))}
+    assert found == {}
+    assert lacking("import pytest", required) == {"pytest"}
+    assert lacking(
+        "if TYPE_CHECKING:\n    import pytest\ndef f():\n    import hypothesis.strategies", required
+    ) == {"hypothesis"}

@@ -106,7 +106,7 @@ function makeChip(source, step) {
 function sayChip(source, step) {
   const [text, , ...variants] = source.tokens[step];
   const names = source.run.look.variants.map((variant) => variant.label);
-  const told = variants.flatMap(([flags, tvd, , , other], k) => {
+  const told = variants.flatMap(([flags, tvd, , , , , other], k) => {
     if (other === undefined) return [];
     const how = flags & 2 ? "said (a tie inside the noise floor)" : "said";
     return [`${names[k]} ${how} “${other}”, TVD ${sci(tvd)}`];
