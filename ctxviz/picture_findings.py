@@ -8,13 +8,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from PIL import Image
+
 from ctxviz.folds import Context
+from ctxviz.pictures import Picture
 from ctxviz.records import Flags, Floats, TopTokens
 from ctxviz.run import Run
 from ctxviz.settings import Variant
 
 FINEST: Final = 8
 """Squares a side at most: covering each costs a pass over the whole context."""
+Colour = tuple[int, int, int]
+"""Red, green and blue, 0 to 255."""
+GREY: Final[Colour] = (127, 127, 127)
+LEAST_GROUND: Final = 0.5
+"""Share of a picture that its commonest colour fills where it is called the ground."""
 MATRICES: Final = ("gate", "up", "down")
 PARTS: Final = (*MATRICES, "scale")
 """What a layer's patch consists of, in the order in which it is made."""
@@ -24,6 +32,13 @@ def folded_pictures(context: Context) -> tuple[int, ...]:
     """The pictures whose image tokens are all folded into weights."""
     folded = set(context.folded(len(context.token_ids)))
     return tuple(k for k, span in enumerate(context.images) if folded.issuperset(span.tokens))
+
+
+def ground_of(picture: Picture) -> Colour | None:
+    """The colour that a picture's things stand on; None where no colour fills half of it."""
+    small = picture.image.resize((64, 64), Image.Resampling.NEAREST)
+    count, colour = max(small.getcolors(64 * 64) or [(0, None)])
+    return colour if isinstance(colour, tuple) and count >= LEAST_GROUND * 64 * 64 else None
 
 
 def grids(run: Run, picture: int = 0) -> tuple[int, ...]:
@@ -53,7 +68,7 @@ class WithoutPictures:
 
 @dataclass(frozen=True, slots=True)
 class Square:
-    """One square covered with grey: what the patches made from that picture say, against the whole one's.
+    """One square covered: what the patches made from that picture say, against the whole one's.
 
     Distances are total-variation distances, probabilities are of the run's token; NaN where the logits are no
     numbers.
@@ -86,6 +101,8 @@ class Occlusion:
     context_probability: float
     squares: tuple[Square, ...] = ()
     """Row by row."""
+    colour: Colour = GREY
+    """What the squares are covered with."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

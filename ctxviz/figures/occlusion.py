@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ctxviz.figures.card import FigureCard, Table, blank, column, join
 from ctxviz.figures.palette import CIVIDIS, LIGHT, Theme
 from ctxviz.figures.text import counted, plain, quoted, sci
-from ctxviz.picture_findings import Occlusion
+from ctxviz.picture_findings import GREY, Colour, Occlusion
 from ctxviz.pictures import Picture
 
 HEIGHT: Final = 430
@@ -26,6 +26,8 @@ STARRED: Final = 8
 """Squares a side up to which a square has room for a star of full size."""
 WORTH_WRITING: Final = 0.01
 """A distance that two decimals tell; where none is as large, no square shows its number."""
+LEAST_TOP: Final = 0.1
+"""The colours never end before this distance, so that a square which hardly matters is not a bright one."""
 FAINT: Final = 1e-4
 """A distance below which no square is called the strongest: rounding reaches as far."""
 MOST_ENCODED: Final = 8
@@ -133,7 +135,7 @@ def _field(found: Occlusion, values: NDArray[np.float64], theme: Theme) -> go.He
     ]
     return go.Heatmap(
         x=centres, y=centres, z=np.where(np.isfinite(values), values, np.nan), xaxis="x2", yaxis="y2",
-        zmin=0, zmax=max(FAINT, float(np.nanmax(values, initial=0.0))),
+        zmin=0, zmax=_top(values),
         colorscale=list(CIVIDIS), xgap=1, ygap=1, customdata=hover,
         hovertemplate="%{customdata}<extra></extra>",
         colorbar={
@@ -146,6 +148,11 @@ def _field(found: Occlusion, values: NDArray[np.float64], theme: Theme) -> go.He
     )  # fmt: skip
 
 
+def _top(values: NDArray[np.float64]) -> float:
+    """Where the colours end."""
+    return max(LEAST_TOP, float(np.nanmax(values, initial=0.0)))
+
+
 def _write(figure: go.Figure, values: NDArray[np.float64], theme: Theme) -> None:
     """Numbers on the squares where there is room; a dash on those without a value."""
     largest = float(np.nanmax(values, initial=0.0))
@@ -155,8 +162,7 @@ def _write(figure: go.Figure, values: NDArray[np.float64], theme: Theme) -> None
         return
     shown = values[rows, columns]
     colours = [
-        theme.ink if not np.isfinite(v) else ON_BRIGHT if v > max(FAINT, largest) / 2 else ON_DARK
-        for v in shown
+        theme.ink if not np.isfinite(v) else ON_BRIGHT if v > _top(values) / 2 else ON_DARK for v in shown
     ]
     figure.add_trace(
         go.Scatter(
@@ -201,9 +207,9 @@ def _caption(found: Occlusion, values: NDArray[np.float64], picture: Picture) ->
     wide, high = picture.image.size
     return join(
         [
-            "Each square in turn was covered with mid grey (127) and the patches were made anew, after the"
-            " same history; the colour is the total-variation distance (TVD, 0 to 1) between what these say"
-            " and what the patches of the whole picture say.",
+            f"Each square in turn was covered with {cover_words(found.colour)} and the patches were made"
+            " anew, after the same history; the colour is the total-variation distance (TVD, 0 to 1) between"
+            " what these say and what the patches of the whole picture say.",
             _strongest_words(found, best),
             _control(found),
             "The picture is drawn square, as the model sees it." if wide != high else "",
@@ -211,6 +217,13 @@ def _caption(found: Occlusion, values: NDArray[np.float64], picture: Picture) ->
             f"– {counted(waiting, 'square')} not covered yet." if waiting else "",
         ]
     )
+
+
+def cover_words(colour: Colour) -> str:
+    """What squares are covered with: mid grey, or else the picture's ground."""
+    if colour == GREY:
+        return "mid grey (127)"
+    return f"the picture's ground (red {colour[0]}, green {colour[1]}, blue {colour[2]})"
 
 
 def _strongest_words(found: Occlusion, best: tuple[int, int] | None) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from ctxviz.errors import PromptError
-from ctxviz.picture_findings import Occlusion, Swap, WithoutPictures
+from ctxviz.picture_findings import GREY, Colour, Occlusion, Swap, WithoutPictures
 from ctxviz.pictures import Picture
 from ctxviz.run import Run
 from ctxviz.ui.special_tokens import learn
@@ -33,6 +33,8 @@ class Question:
     variant: int = 0
     grid: int = 0
     """Squares a side; for an occlusion."""
+    colour: Colour = GREY
+    """What squares are covered with; for an occlusion."""
     other: str = ""
     """The sha256 of picture B; for a swap."""
 
@@ -68,7 +70,8 @@ class PictureRequest:
             return engine.without_pictures(model, run)
         variant = run.variants[asked.variant]
         if asked.kind == "occlusion":
-            return engine.occlude(model, run, asked.step, variant, picture=asked.picture, grid=asked.grid)
+            where = {"picture": asked.picture, "grid": asked.grid}
+            return engine.occlude(model, run, asked.step, variant, colour=asked.colour, **where)
         # The engine's alone from here on: a large photograph is let go of with its job.
         other, self.other = self.other, None
         assert other is not None

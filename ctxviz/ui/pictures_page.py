@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -10,14 +9,18 @@ import streamlit as st
 from streamlit.runtime.uploaded_file_manager import UploadedFile
 
 from ctxviz.errors import PictureError
-from ctxviz.figures import before_after, occlusion, swap
+from ctxviz.figures import before_after, swap
 from ctxviz.figures.text import counted, quoted
 from ctxviz.models.catalogue import CATALOGUE
-from ctxviz.picture_findings import Occlusion, Swap, WithoutPictures, folded_pictures, grids
+from ctxviz.picture_findings import (
+    Swap,
+    WithoutPictures,
+    folded_pictures,
+)
 from ctxviz.pictures import FORMATS, MAX_BYTES, Picture, read_bytes
 from ctxviz.run import Run
 from ctxviz.shapes.gallery import GALLERY
-from ctxviz.ui import answer_parts, components, messages, page, picture_asking, run_card
+from ctxviz.ui import answer_parts, components, messages, page, picture_asking, picture_cover, run_card
 from ctxviz.ui.picture_jobs import PictureRequest, Question
 from ctxviz.ui.picture_panel import UPLOAD_LIMIT_MB
 from ctxviz.ui.picture_source import scene_picture, words_of
@@ -27,8 +30,6 @@ from ctxviz.ui.special_tokens import specials_of
 
 THUMBNAIL_PIXELS: Final = 132
 NUMBER_PIXELS: Final = 160
-MOST_TILES: Final = 16
-"""Tiles a side up to which a picture can be covered tile by tile: 256 squares, each a pass."""
 OWN_FILE: Final = "a file of my own"
 _INTRODUCTION: Final = (
     "A picture becomes image tokens, and folding turns what they do to the answer into weights. Take the "
@@ -88,7 +89,7 @@ def _draw_tools(session: Session, run: Run) -> None:
     _draw_before_after(session, run, variant)
     messages.heading(2, "What in the picture do the patches carry?", "occlusion-head")
     picture, step = _draw_choice(session, run, variant)
-    _draw_occlusion(session, run, Question("occlusion", picture, step, variant))
+    picture_cover.draw(session, run, Question("occlusion", picture, step, variant))
     messages.heading(2, "Another picture in its place", "swap-head")
     _draw_swap(session, run, Question("swap", picture, step, variant))
 
@@ -179,52 +180,6 @@ def telling(run: Run, variant: int) -> int:
     if run.context.fold.kind != "image":
         worth = -np.array([run.baseline(k, dtype).margin for k in range(len(run))])
     return int(np.nanargmax(worth)) if np.isfinite(worth).any() else 0
-
-
-def _draw_occlusion(session: Session, run: Run, asked: Question) -> None:
-    question = replace(asked, grid=_draw_fineness(run, asked.picture))
-    squares = counted(question.grid**2, "square")
-    cost = (
-        "A pass reads the prompt with the picture and builds the token's patches: one for each square, and "
-        "one for the whole picture."
-    )
-
-    def show(request: PictureRequest) -> None:
-        if isinstance(request.found, Occlusion) and request.found.squares:
-            card = occlusion.occlusion(request.found, run.pictures[asked.picture])
-            components.figure(card, key="occlusion", name="occlusion")
-
-    picture_asking.draw(session, run, question, f"Cover {squares}", cost, show)
-
-
-def _draw_fineness(run: Run, picture: int) -> int:
-    """Squares a side, at first the finest of ``grids``, with the number of passes beside them."""
-    choices = finenesses(run, picture)
-    key = f"grid-{picture}"
-    if st.session_state.get(key) not in choices:
-        st.session_state[key] = max(set(choices) & set(grids(run, picture)))
-    side = run.context.images[picture].side
-    with st.container(horizontal=True, key="fineness", vertical_alignment="bottom"):
-        grid = st.segmented_control(
-            "Squares",
-            choices,
-            format_func=lambda g: f"{g} × {g}{', tile by tile' if g == side else ''}",
-            required=True,
-            key=key,
-            persist_state="session",
-        )
-        chosen = int(grid or st.session_state[key])
-        messages.hint(f"{chosen**2 + 1} passes", "passes")
-    return chosen
-
-
-def finenesses(run: Run, picture: int) -> tuple[int, ...]:
-    """Squares a side to choose from, coarsest first: ``grids``, and tile by tile where that is finer."""
-    known = [g for g in grids(run, picture) if g > 1] or [1]
-    side = run.context.images[picture].side
-    if known[-1] < side <= min(MOST_TILES, *run.pictures[picture].image.size):
-        known.append(side)
-    return tuple(known)
 
 
 def _draw_swap(session: Session, run: Run, asked: Question) -> None:

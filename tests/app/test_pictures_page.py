@@ -13,16 +13,16 @@ from ctxviz.engine import stream
 from ctxviz.figures.text import readable
 from ctxviz.folds import Fold
 from ctxviz.models import LoadedModel, load_model
-from ctxviz.picture_findings import grids
+from ctxviz.picture_findings import GREY, grids
 from ctxviz.pictures import Picture
 from ctxviz.records import Step
 from ctxviz.run import Run
 from ctxviz.settings import RunSettings
 from ctxviz.shapes.gallery import GALLERY
 from ctxviz.ui import picture_jobs
+from ctxviz.ui.picture_cover import GROUND, finenesses
 from ctxviz.ui.picture_jobs import PictureRequest, Question
 from ctxviz.ui.picture_source import scene_picture
-from ctxviz.ui.pictures_page import finenesses
 from tests.app.conftest import Page
 from tests.app.test_numerics_pages import cards, titles, turn_to
 from tests.synthetic import synthetic_run
@@ -117,6 +117,12 @@ class TestWithAPicture:
         assert card["csv"].count("\n") == 5
         (question,) = page.session.looks
         assert (question.kind, question.grid) == ("occlusion", 2)
+        # Plain red: its ground is what it is covered with, until grey is asked for.
+        assert question.colour == recorded.pictures[0].image.getpixel((0, 0)) != GREY
+        page.at.button_group("cover-0").set_value("mid grey")
+        assert cards(page.run()) == []
+        page.at.button_group("cover-0").set_value(GROUND)
+        assert len(cards(page.run())) == 1
         # Another token has not been asked about; this one's answer is still there.
         others = [k for k in range(len(recorded)) if k != question.step]
         page.at.number_input("picture_step").set_value(others[0])

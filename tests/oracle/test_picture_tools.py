@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -58,7 +59,7 @@ def grey_square(picture: Picture, grid: int, row: int, column: int) -> Image.Ima
     return Image.fromarray(pixels)
 
 
-def occluded(run: Run, step: int, variant: int, **choices: int) -> Occlusion:
+def occluded(run: Run, step: int, variant: int, **choices: Any) -> Occlusion:
     *_, last = occlude(ours(SHAPE), run, step, run.variants[variant], **choices)
     return last
 
@@ -92,6 +93,17 @@ def test_every_square_says_what_a_stock_model_with_the_greyed_picture_says(
     # The control: squares differ, so that one in the place of another would be seen.
     assert np.diff(sorted(others)).min() > 10 * CLOSE
     assert max(others) > FAR
+
+
+def test_squares_may_have_another_colour() -> None:
+    run = run_of()
+    found = occluded(run, 0, 0, grid=1, colour=(200, 10, 30))
+    whole = stock_logits([A.image], run, 0)
+    plain = (Image.new("RGB", A.image.size, colour) for colour in ((200, 10, 30), (127,) * 3))
+    red, grey = (stock_logits([image], run, 0) for image in plain)
+    assert found.colour == (200, 10, 30)
+    assert found.squares[0].tvd == pytest.approx(tvd(whole, red), abs=CLOSE)
+    assert abs(tvd(whole, red) - tvd(whole, grey)) > 10 * CLOSE
 
 
 def test_one_square_over_all_is_a_grey_picture() -> None:

@@ -10,7 +10,16 @@ from PIL import Image
 
 from ctxviz.figures import occlusion as occlusion_module
 from ctxviz.figures.before_after import MOST_ROWS, answers, before_after
-from ctxviz.figures.occlusion import FAINT, MOST_ENCODED, data_uri, field, occlusion, short, strongest
+from ctxviz.figures.occlusion import (
+    FAINT,
+    LEAST_TOP,
+    MOST_ENCODED,
+    data_uri,
+    field,
+    occlusion,
+    short,
+    strongest,
+)
 from ctxviz.figures.palette import DARK, LIGHT
 from ctxviz.figures.swap import crosswise, swap_distances, verdict
 from ctxviz.folds import ImageSpan
@@ -80,6 +89,16 @@ class TestOcclusion:
         assert traces(card.figure, "strongest") == []
         assert "No square" in card.caption
         assert strongest(np.array([[np.nan, 0.0]])) is None
+
+    def test_a_square_that_hardly_matters_is_not_a_bright_one(self) -> None:
+        (heat,) = (t for t in occlusion(occluded([1e-3] * 4), PICTURE).figure.data if t.type == "heatmap")
+        assert (heat.zmin, heat.zmax) == (0, LEAST_TOP)
+
+    def test_what_covers_is_told(self) -> None:
+        assert "covered with mid grey (127)" in occlusion(occluded([0.5] * 4), PICTURE).caption
+        white = replace(occluded([0.5] * 4), colour=(255, 255, 255))
+        told = "covered with the picture's ground (red 255, green 255, blue 255)"
+        assert told in occlusion(white, PICTURE).caption
 
     def test_squares_to_come_and_squares_without_a_value_are_counted(self) -> None:
         card = occlusion(occluded([0.5, np.nan]), PICTURE)

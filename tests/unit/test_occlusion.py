@@ -11,10 +11,12 @@ from PIL import Image
 from ctxviz.engine import covered, occlusion
 from ctxviz.errors import SettingsError
 from ctxviz.folds import Context, Fold, ImageSpan
-from ctxviz.picture_findings import folded_pictures, grids
+from ctxviz.picture_findings import folded_pictures, grids, ground_of
 from ctxviz.pictures import from_image
 from ctxviz.run import Run
 from ctxviz.settings import RunSettings, Variant
+from ctxviz.shapes.drawing import draw
+from ctxviz.shapes.scenes import Scene, Thing
 from tests.synthetic import synthetic_identity
 
 
@@ -39,6 +41,19 @@ def test_grids_divide_the_image_tokens_and_leave_every_square_a_pixel(
     side: int, size: tuple[int, int], wanted: tuple[int, ...]
 ) -> None:
     assert grids(run_with(side, size)) == wanted
+
+
+def test_the_ground_is_what_fills_half_of_a_picture() -> None:
+    def ground(share: float) -> tuple[int, int, int] | None:
+        pixels = np.random.default_rng(0).integers(0, 256, (90, 120, 3), dtype=np.uint8)
+        pixels[: round(90 * share)] = (10, 200, 30)
+        return ground_of(from_image(Image.fromarray(pixels), "x.png"))
+
+    assert ground(1) == ground(0.6) == (10, 200, 30)
+    assert ground(0.4) is None
+    assert ground(0) is None
+    drawn = draw(Scene((Thing(0, "red", "circle"),), "black"), 256)
+    assert ground_of(from_image(drawn, "x.png")) == drawn.getpixel((255, 255))
 
 
 @pytest.mark.parametrize(
