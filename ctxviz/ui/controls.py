@@ -106,7 +106,7 @@ def draw_model() -> None:
     st.selectbox(
         "Model",
         [*CATALOGUE, OTHER],
-        format_func=lambda key: "another: folder, file or Hub" if key == OTHER else _title(key),
+        format_func=lambda key: "another: folder, file or Hub" if key == OTHER else CATALOGUE[key].title,
         key="model",
         on_change=_fit_examples,
         persist_state="session",
@@ -144,11 +144,6 @@ def _fit_examples() -> None:
     state.prompt = fitting[0].prompt
     if begins_with_a_picture(model) and not session.pictures:
         show(session, [scene_picture(GALLERY[0].scene)])
-
-
-def _title(key: str) -> str:
-    entry = CATALOGUE[key]
-    return f"{entry.title} · {entry.n_layers} layers"
 
 
 def draw_rules() -> None:
@@ -196,7 +191,7 @@ def draw_numbers() -> str | None:
         min_value=0,
         max_value=last,
         step=1,
-        help="Layers before this one are left unpatched.",
+        help="Layers before this one are left unpatched." + (f" The last one is {last}." if entry else ""),
         key="first_layer",
         persist_state="session",
     )
