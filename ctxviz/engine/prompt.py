@@ -108,9 +108,9 @@ def _check_fold(fold: Fold, ids: tuple[int, ...], images: tuple[ImageSpan, ...],
         why = "This model reads text only" if model.processor is None else "The prompt has no picture"
         raise SettingsError(f"{why}, so the fold {fold} has no meaning; choose another fold.")
     if fold.number > len(images):
+        known = "image:1" if len(images) == 1 else f"image:1 to image:{len(images)}"
         raise SettingsError(
-            f"The fold {fold} names picture {fold.number}, but the prompt has {len(images)}; "
-            f"choose image:1 to image:{len(images)}."
+            f"The fold {fold} names picture {fold.number}, but the prompt has {len(images)}; choose {known}."
         )
     if fold.kind == "all-but-bos" and (bos_id is None or ids[0] != bos_id):
         raise SettingsError(

@@ -16,6 +16,8 @@ from ctxviz.run import Run
 
 HEIGHT: Final = 520
 MARKERS_SHOWN: Final = 14
+MODEL_SHOWN: Final = 64
+"""Characters of a model's name."""
 STYLES: Final = (Style("#0072B2", "solid", "circle"), Style("#E69F00", "8px,3px", "diamond"))
 LOWER: Final = (0.0, 0.27)
 UPPER: Final = (0.37, 1.0)
@@ -32,8 +34,18 @@ def diverge(left: Run, right: Run) -> int | None:
 
 
 def same_prompt(left: Run, right: Run) -> bool:
-    """Whether both runs start from the same token ids."""
-    return left.context.token_ids == right.context.token_ids
+    """Whether both runs start from the same token ids, or, of two models, from the same text and pictures."""
+    if same_model(left, right):
+        return left.context.token_ids == right.context.token_ids
+    one, other = left.context, right.context
+    return (one.prompt, one.image_sha256) == (other.prompt, other.image_sha256)
+
+
+def same_model(left: Run, right: Run) -> bool:
+    """Whether both runs are of the same weights: by hash, or by the models' keys where one has no hash."""
+    one, other = left.model, right.model
+    hashed = one.sha256 and other.sha256
+    return one.sha256 == other.sha256 if hashed else one.key == other.key
 
 
 def pair(
@@ -70,7 +82,7 @@ def pair(
     figure.add_trace(_ratio_trace(ratio, escaped, theme))
     _axes(figure, axis, ratio, max(lengths), theme)
     axis.mark_zeros(figure, theme, np.concatenate([np.flatnonzero(v == 0) for v in (*tvd, *floors)]))
-    parted = diverge(left, right)
+    parted = diverge(left, right) if same_model(left, right) else None
     if parted is not None:
         _name_parting(figure, runs, parted, theme)
     caption = join(
@@ -205,18 +217,27 @@ def _middle(ratio: Values, names: tuple[str, ...]) -> str:
 
 
 def _parting(runs: tuple[Run, Run], step: int | None, names: tuple[str, ...]) -> str:
-    """Where the two texts part, or that they do not; and whether they began with the same prompt."""
+    """Where the two texts part, or that they do not; and whether model and prompt are the same."""
     both = min(len(run) for run in runs)
     sentences = []
-    if not same_prompt(*runs):
-        sentences.append("The prompts differ, so token numbers do not stand for the same place in a text.")
+    one_model = same_model(*runs)
+    others = ["models"] * (not one_model) + ["prompts"] * (not same_prompt(*runs))
+    if others:
+        what = " and the ".join(others)
+        sentences.append(f"The {what} differ, so token numbers do not stand for the same place in a text.")
+    if not one_model:
+        models = (
+            f"{name} is {readable(run.model.name, MODEL_SHOWN)}"
+            for name, run in zip(names, runs, strict=True)
+        )
+        sentences.append(f"The texts of two models are not compared ({', '.join(models)}).")
     if step is not None:
         first, second = (quoted(run.token(step)[4]) for run in runs)
         sentences.append(
             f"The texts part at token {step}: {names[0]} wrote {first}, {names[1]} {second};"
             " from the next token on the distances belong to different texts."
         )
-    elif both:
+    elif both and one_model:
         sentences.append(f"The texts are the same for all {counted(both, 'token')} that both have.")
     longer = 0 if len(runs[0]) > len(runs[1]) else 1
     extra = len(runs[longer]) - both

@@ -34,29 +34,30 @@ _PAPER: Final = (
     "Gemma 3 models. The numbers behind the paper's figures were not at hand, so none of its curves is drawn "
     "here: everything on this page was measured by ctxviz."
 )
-_RULE_WIDTH: Final = 88
-"""Pixels of a column of numbers; all of them fit beside the sidebar of a 1440 pixel window."""
 _RULE_NUMBERS: Final = {
-    "tvd_median": "built, med.",
-    "tvd_worst": "built, max",
-    "largest_change": "max |Δm|",
-    "scale_ratio": "‖Δm‖/‖m‖",
-    "batch_median": "two, med.",
-    "batch_worst": "two, max",
-    "ulp_median": "1 ulp, med.",
-    "ulp_worst": "1 ulp, max",
+    "tvd_median": ("built", 60),
+    "tvd_worst": ("built max", 78),
+    "batch_median": ("two", 60),
+    "batch_worst": ("two max", 74),
+    "ulp_median": ("1 ulp", 60),
+    "ulp_worst": ("1 ulp max", 80),
+    "largest_change": ("max |Δm|", 78),
+    "scale_ratio": ("‖Δm‖/‖m‖", 82),
 }
 _RULE_COLUMNS: Final = {
-    "rule": st.column_config.TextColumn("rule", width=88),
-    "dtype": st.column_config.TextColumn("dtype", width=78),
+    "rule": st.column_config.TextColumn("rule", width=96),
+    "dtype": st.column_config.TextColumn("dtype", width=74),
     "first_layer": st.column_config.NumberColumn("from layer", width=78),
-    "tokens": st.column_config.NumberColumn("tokens", width=62),
-    "match": st.column_config.NumberColumn("same", format="percent", width=88),
-    "ties": st.column_config.NumberColumn("ties", width=48),
-} | {
-    name: st.column_config.NumberColumn(words, format="%.1e", width=_RULE_WIDTH)
-    for name, words in _RULE_NUMBERS.items()
+    "match": st.column_config.NumberColumn("same", format="percent", width=56),
+    **{
+        name: st.column_config.NumberColumn(words, format="%.1e", width=width)
+        for name, (words, width) in _RULE_NUMBERS.items()
+    },
+    "tokens": st.column_config.NumberColumn("tokens", width=60),
+    "ties": st.column_config.NumberColumn("ties", width=44),
 }
+"""In the order shown. Without first layers all fit beside the sidebar of a 1280 pixel window, widths being in
+pixels; what a rule is chosen by comes first."""
 
 
 def draw() -> None:
@@ -182,13 +183,15 @@ def _draw_rules(cells: list[tuple[Variant, Run, int]]) -> None:
     st.dataframe(
         table,
         column_config=_RULE_COLUMNS,
+        column_order=[name for name in _RULE_COLUMNS if name in table],
         hide_index=True,
         key="rules",
         alt=f"{counted(len(next(iter(table.values()), [])), 'row')}, one per rule and precision.",
     )
     messages.hint(
         "TVD while the patch is built, and when its finished weights run again in a batch of two (“two”), or "
-        "with the input moved by one unit in the last place (worst of three seeds). Empty: not measured.",
+        "with the input moved by one unit in the last place (“1 ulp”, worst of three seeds): the median over "
+        "tokens, and the largest (“max”). Empty: not measured.",
         "rules",
     )
 

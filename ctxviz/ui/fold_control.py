@@ -31,6 +31,11 @@ def chosen() -> Fold:
     return Fold("span", start, last + 1)
 
 
+def folds_only_pictures(pictures: int) -> bool:
+    """Whether the fold is about all of so many pictures and nothing else."""
+    return st.session_state.fold in ("image", *(["image:1"] if pictures == 1 else []))
+
+
 def options(pictures: int, fold: str = "") -> dict[str, str]:
     """The folds that can be chosen for a prompt of so many pictures, and their words.
 

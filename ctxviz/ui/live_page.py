@@ -107,8 +107,12 @@ def _draw_run(session: Session, link: Link) -> None:
     other = "" if run is None else session.differs_from(run, link.model, link.prompt)
     if session.recorded:
         messages.hint(_RECORDED_MISSING if run is None else _recorded_line(run, other), "recorded")
-    elif other:
-        messages.hint(f"The run below was made from {other}; Generate makes a new one.", "other-inputs")
+    elif run is not None:
+        model = session.other_model(run, link.model)
+        made = [f"with another model ({model})" if model else "", f"from {other}" if other else ""]
+        if any(made):
+            how = " ".join(filter(None, made))
+            messages.hint(f"The run below was made {how}; Generate makes a new one.", "other-inputs")
     event = components.live(session.view.id, focus=session.focus)
     session.notice(event)
 

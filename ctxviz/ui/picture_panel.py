@@ -91,10 +91,12 @@ def _draw_chosen(session: Session) -> None:
             _draw_thumbnail(k, picture)
         with st.container(key="picture-actions", width="content"):
             several = len(session.pictures) > 1
-            st.button(
+            st.session_state.fold_pictures = fold_control.folds_only_pictures(len(session.pictures))
+            st.toggle(
                 "Fold only the pictures" if several else "Fold only the picture",
                 key="fold_pictures",
-                on_click=_fold_pictures,
+                help="Off again, all but the current token is folded.",
+                on_change=_fold_pictures,
             )
             if several:
                 st.button(
@@ -132,7 +134,7 @@ def _facts(picture: Picture) -> str:
 def _fold_pictures() -> None:
     session: Session = st.session_state.session
     session.notices.clear()
-    st.session_state.fold = "image"
+    st.session_state.fold = "image" if st.session_state.fold_pictures else "all"
 
 
 def _draw_back(session: Session) -> None:

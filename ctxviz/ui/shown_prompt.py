@@ -65,7 +65,8 @@ def _images(run: Run, folded: frozenset[int], view_id: str) -> list[dict[str, An
     """What is sent of each picture.
 
     ``start``, ``end`` and ``side`` are those of its ImageSpan, ``tokens`` is the number of image tokens,
-    ``folded`` how many of them are, and ``folded_tokens`` which: half-open ranges, the first token being 0.
+    ``folded`` how many of them are, and ``folded_tokens`` which: half-open ranges, the first token being 0;
+    ``folded_marks`` is how many of its start and end tokens are.
     ``sha256`` is the hash's beginning. ``src``, the address of the picture, and ``size``, its pixels in width
     and height, are None where the run lacks it.
     """
@@ -82,6 +83,7 @@ def _images(run: Run, folded: frozenset[int], view_id: str) -> list[dict[str, An
                 "tokens": len(span.tokens),
                 "folded": len(gone),
                 "folded_tokens": _runs(gone),
+                "folded_marks": len(folded.intersection((span.start, span.end - 1))),
                 "sha256": digits,
                 # The hash keeps a browser from showing the picture of a run that the view held before.
                 "src": None if picture is None else f"/_ctxviz/picture/{view_id}/{k}?sha256={digits}",

@@ -7,7 +7,7 @@ from typing import Final
 import streamlit as st
 
 from ctxviz.figures.replay_words import KIND_WORDS
-from ctxviz.figures.text import counted
+from ctxviz.figures.text import counted, readable
 from ctxviz.models.catalogue import CATALOGUE
 from ctxviz.presets import PRESETS
 from ctxviz.settings import DTYPES, REPLAYS, UPDATE_RULES, RunSettings
@@ -19,6 +19,8 @@ from ctxviz.ui.views import ACTIVE, views
 from ctxviz.ui.worker import worker
 
 TOKENS: Final = 64
+MODEL_SHOWN: Final = 80
+"""Characters of the name that a person typed."""
 PROGRESS_SECONDS: Final = 1.0
 _LAYERS: Final = {"first": "layer 0 only", "some": "every third layer", "all": "every layer"}
 _MINE: Final = "The prompt of the Live page"
@@ -32,6 +34,7 @@ def draw(session: Session) -> None:
         "when it is started again. The command line does the same: python -m ctxviz sweep SPEC.toml.",
         "sweep-form",
     )
+    _draw_model(session)
     _draw_choices()
     spec = checked(_spec)
     if isinstance(spec, str):
@@ -57,6 +60,16 @@ def draw(session: Session) -> None:
         )
         st.button("Stop the sweep", key="stop_sweep", disabled=not under_way, on_click=session.stop_sweep)
     _draw_progress(session)
+
+
+def _draw_model(session: Session) -> None:
+    """Which model the sweep is of, and what of the Live page it leaves out."""
+    model = controls.chosen_model()
+    if not model:
+        return
+    title = CATALOGUE[model].title if model in CATALOGUE else readable(model, MODEL_SHOWN)
+    pictures = " The prompt of the Live page goes without its pictures." if session.used(model) else ""
+    messages.hint(f"The model is {title}, as chosen on the Live page.{pictures}", "sweep-model")
 
 
 def _draw_choices() -> None:

@@ -7,11 +7,17 @@ from dataclasses import dataclass, field
 from typing import Final
 from weakref import WeakKeyDictionary
 
+from ctxviz.errors import ModelError
+from ctxviz.figures.text import readable
 from ctxviz.folds import Fold
+from ctxviz.models.sources import resolve
 from ctxviz.pictures import Picture
 from ctxviz.run import Run
 from ctxviz.ui.picture_source import reads_pictures, scene_of, scenes_of
 from ctxviz.ui.views import View
+
+MODEL_SHOWN: Final = 64
+"""Characters of a model's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +62,17 @@ class TabPictures:
             one = len(then) == 1
             words.append(("another picture" if one else "other pictures") if then else "no picture")
         return " and ".join(words)
+
+    def other_model(self, run: Run, model: str) -> str:
+        """The name of the model that made ``run`` where ``model`` is another; else empty.
+
+        Told by the key alone, as no weights are loaded here; empty too where ``model`` names none.
+        """
+        try:
+            key = resolve(model).key
+        except ModelError:
+            return ""
+        return "" if run.model.key == key else readable(run.model.name, MODEL_SHOWN)
 
     def bring_back(self, view: View) -> Asked | None:
         """Take the pictures that the run of ``view`` was asked for with, if that was the last choice.

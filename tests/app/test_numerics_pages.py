@@ -16,6 +16,8 @@ import pytest
 from ctxviz.models import loading
 from ctxviz.presets import PRESETS
 from ctxviz.run import Run
+from ctxviz.shapes.gallery import GALLERY
+from ctxviz.shapes.writing import write
 from ctxviz.store import load_patch, save_run
 from ctxviz.ui import collection, jobs, layers_page, sweep_form, sweeping
 from ctxviz.ui.session import COMPARED
@@ -584,6 +586,15 @@ class TestCompare:
         page.at.session_state["compare_view"] = "prompts"
         page.run()
         assert len(cards(page)) == 2
+
+    def test_the_form_of_a_sweep_says_its_model_and_that_pictures_stay_out(self) -> None:
+        scene = write(GALLERY[0].scene)
+        without = "The prompt of the Live page goes without its pictures."
+        page = at("compare", view="sweep", model="tiny-shapes", scene=scene, prompt="Describe the picture.")
+        assert f"The model is tiny-shapes, as chosen on the Live page. {without}" in page.texts()
+        page = at("compare", view="sweep", scene=scene)
+        assert "The model is Gemma 3 270M, as chosen on the Live page." in page.texts()
+        assert without not in page.texts()
 
     def test_a_sweep_of_nothing_is_refused_before_it_starts(self) -> None:
         page = at("compare")

@@ -79,6 +79,11 @@ def show_samples(page: Page) -> Page:
     return page.run()
 
 
+def switch(page: Page, toggle: str, *, on: bool) -> Page:
+    page.at.toggle(toggle).set_value(on)
+    return page.run()
+
+
 def has_panel(page: Page) -> bool:
     return any(group.key == "picture_way" for group in page.at.button_group)
 
@@ -281,7 +286,7 @@ def test_the_pictures_can_be_folded(seeing_folder: Path) -> None:
     assert not [fold for fold in folds(page) if "picture" in fold]
     page.press("sample0")
     assert [fold for fold in folds(page) if "picture" in fold] == ["only the picture", "all but the picture"]
-    page.press("fold_pictures")
+    switch(page, "fold_pictures", on=True)
     assert page.at.query_params["fold"] == "image"
     page.press("generate").wait_for("done")
     run = page.session.view.run
@@ -298,6 +303,25 @@ def test_the_pictures_can_be_folded(seeing_folder: Path) -> None:
     page.press("remove1")
     assert "The fold was about picture 2, which is gone; now all but the current" in page.texts()
     assert page.at.selectbox("fold").value == "all"
+
+
+def test_the_toggle_shows_whether_only_the_pictures_are_folded(seeing_folder: Path) -> None:
+    page = Page(model=str(seeing_folder), scene=TWO)
+    toggle = page.at.toggle("fold_pictures")
+    assert (toggle.label, toggle.value) == ("Fold only the pictures", False)
+    switch(page, "fold_pictures", on=True)
+    assert page.at.toggle("fold_pictures").value
+    assert page.at.selectbox("fold").value == "image"
+    switch(page, "fold_pictures", on=False)
+    assert page.at.selectbox("fold").value == "all"
+    assert "fold" not in page.at.query_params
+    for fold, on in (("image:1", False), ("text", False), ("image", True)):
+        page.at.selectbox("fold").set_value(fold)
+        assert page.run().at.toggle("fold_pictures").value == on
+    page.at.selectbox("fold").set_value("image:1")
+    page.run().press("remove1")
+    assert page.at.query_params["fold"] == "image:1"
+    assert page.at.toggle("fold_pictures").value, "it is the only picture now"
 
 
 def test_a_fold_stays_with_its_picture(seeing_folder: Path) -> None:
@@ -383,6 +407,24 @@ def test_a_run_of_other_inputs_says_what_it_was_made_from(seeing_folder: Path) -
     assert "The run below was made from no picture; Generate makes" in page.texts()
 
 
+def test_a_run_of_another_model_says_so(seeing_folder: Path, tiny_folder: Path) -> None:
+    page = Page(model=str(seeing_folder), tokens="2", prompt="the")
+    page.press("generate").wait_for("done")
+    page.at.text_input("other_model").set_value(str(tiny_folder))
+    said = page.run().texts()
+    assert f"The run below was made with another model ({seeing_folder.name}); Generate makes a new" in said
+    page.at.text_area("prompt").set_value("the and")
+    assert f"with another model ({seeing_folder.name}) from another prompt; Gen" in page.run().texts()
+    page.at.text_area("prompt").set_value("the")
+    for same_or_none in (
+        f"{seeing_folder.parent}/../{seeing_folder.parent.name}/{seeing_folder.name}",
+        "",
+        "no model",
+    ):
+        page.at.text_input("other_model").set_value(same_or_none)
+        assert "The run below" not in page.run().texts()
+
+
 def test_other_settings_and_pictures_of_no_use_do_not_make_other_inputs(seeing_folder: Path) -> None:
     page = Page(model=str(seeing_folder), tokens="2", prompt="the", scene=TWO)
     page.press("generate").wait_for("done")
@@ -391,6 +433,7 @@ def test_other_settings_and_pictures_of_no_use_do_not_make_other_inputs(seeing_f
     run = replace(synthetic_run(2, 8, 2).context, prompt="the")
     page.session.open(opened := synthetic_run(2, 8, 2))
     opened.context = run
+    opened.model = replace(opened.model, key="gemma-3-1b-it")
     page.at.selectbox("model").set_value("gemma-3-1b-it")
     assert "The run below" not in page.run().texts()
 
@@ -498,7 +541,7 @@ def test_a_reload_finds_the_pictures_of_its_run_and_their_fold(
     seeing_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page = Page(model=str(seeing_folder), tokens="2", prompt="the")
-    choose_files(page, ("a.png", png())).press("fold_pictures")
+    switch(choose_files(page, ("a.png", png())), "fold_pictures", on=True)
     page.press("generate").wait_for("done")
     again = Page(**_query(page))
     assert again.at.selectbox("fold").value == "all"

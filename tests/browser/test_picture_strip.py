@@ -63,9 +63,12 @@ def test_a_picture_stands_in_its_place_as_tiles(show):
     summary = "Prompt: 25 tokens, 16 of them one picture, 6 of them folded into the weights (hatched)"
     assert page.locator(".prompt summary").inner_text() == summary
     caption = page.locator(".picture figcaption").inner_text()
-    assert "4 × 4 image tokens at positions 2 to 17; 6 of 16 folded into the weights." in caption
+    assert "4 × 4 image tokens at positions 2 to 17, and the marks before and after them; " in caption
+    assert "; 6 of 16 image tokens and 0 of 2 marks folded into the weights." in caption
     assert "Squeezed to a square, as the model reads it; it is 256 × 128 pixels." in caption
-    assert "6 of 16 folded" in page.get_by_role("grid").get_attribute("aria-label")
+    assert "6 of 16 image tokens and 0 of 2 marks folded" in page.get_by_role("grid").get_attribute(
+        "aria-label"
+    )
     folded = page.locator(".tile").evaluate_all("tiles => tiles.map(tile => tile.matches('.folded'))")
     assert [i for i, is_folded in enumerate(folded) if is_folded] == [1, 2, 3, 4, 5, 6]
     hatches = page.locator(".tile").evaluate_all(

@@ -59,7 +59,8 @@ def test_an_uploaded_picture_is_described_and_folded_alone(new_tab: OpenTab) -> 
     assert tiles.count() == 16
     tiles.nth(6).hover()
     tab.says("image token 7 of 16")
-    tab.press("Fold only the picture").ready()
+    tab.page.get_by_text("Fold only the picture", exact=True).click()
+    tab.ready()
     tab.asks(fold="image").press("Generate")
     tab.says("With the picture folded into weights, the patched model said")
     tab.until("done")

@@ -200,16 +200,17 @@ def test_the_prompt_says_what_is_folded_and_leaves_out_its_middle(fold, kept):
 
 
 @pytest.mark.parametrize(
-    ("fold", "folded", "ranges", "others"),
+    ("fold", "folded", "ranges", "marks", "others"),
     [
-        ("all", 4, [[0, 4]], 1),
-        ("image", 4, [[0, 4]], 0),
-        ("text", 0, [], 1),
-        ("0:4", 2, [[0, 2]], 0),
-        ("4:9", 2, [[2, 4]], 1),
+        ("all", 4, [[0, 4]], 2, 1),
+        ("image", 4, [[0, 4]], 2, 0),
+        ("text", 0, [], 0, 1),
+        ("0:4", 2, [[0, 2]], 1, 0),
+        ("2:6", 4, [[0, 4]], 0, 0),
+        ("4:9", 2, [[2, 4]], 1, 1),
     ],
 )
-def test_a_picture_is_one_item_with_its_folded_tiles(fold, folded, ranges, others):
+def test_a_picture_is_one_item_with_its_folded_tiles(fold, folded, ranges, marks, others):
     run = harness.pictured((2,), fold)
     prompt = delta.describe(run, "view")["prompt"]
     bos, picture, *words = prompt["items"]
@@ -224,6 +225,7 @@ def test_a_picture_is_one_item_with_its_folded_tiles(fold, folded, ranges, other
             "tokens": 4,
             "folded": folded,
             "folded_tokens": ranges,
+            "folded_marks": marks,
             "sha256": sha256,
             "src": f"/_ctxviz/picture/view/0?sha256={sha256}",
             "size": [256, 256],

@@ -559,6 +559,30 @@ def test_a_pair_names_where_the_texts_part(run: Run) -> None:
     assert "prompts differ" not in same.caption
 
 
+def test_texts_of_two_models_are_not_compared(run: Run) -> None:
+    other = replayed(texts=[" The", " forecast", " for", "<b>Venus</b>"])
+    other.model = replace(other.model, key="other", name="<b>O", sha256="1" * 64)
+    card = pair(run, other, DIRECT, STABLE)
+    assert "The models differ, so token numbers do not stand" in card.caption
+    assert "The texts of two models are not compared (A is Synthetic, B is <b>O)." in card.caption
+    assert "The texts of two models are not compared" in card.alt
+    assert "part at" not in card.caption + card.alt
+    assert not [shape for shape in card.figure.layout.shapes if shape.x0 == shape.x1]
+    other.context = replace(other.context, token_ids=(2, 9), token_texts=("<bos>", "x"))
+    assert "prompts" not in pair(run, other, DIRECT, STABLE).caption, "another vocabulary, the same text"
+    other.context = replace(other.context, prompt="x")
+    assert "The models and the prompts differ, so" in pair(run, other, DIRECT, STABLE).caption
+    alike = replayed(steps=4)
+    alike.model = replace(alike.model, sha256="1" * 64)
+    caption = pair(run, alike, DIRECT, STABLE).caption
+    assert "The models differ" in caption
+    assert "The texts are the same" not in caption
+    alike.model = replace(alike.model, sha256=None)
+    assert "The models differ" not in pair(run, alike, DIRECT, STABLE).caption
+    alike.model = replace(alike.model, key="other")
+    assert "The models differ" in pair(run, alike, DIRECT, STABLE).caption
+
+
 def test_a_pair_says_that_prompts_differ(run: Run) -> None:
     other = replayed()
     other.context = replace(other.context, token_ids=(2, 9), token_texts=("<bos>", "x"))

@@ -198,6 +198,8 @@ def test_a_fold_of_a_picture_that_is_not_there(model: LoadedModel) -> None:
     said = refused(SettingsError, model, "what is it", 2, fold=Fold("image", number=3))
     assert "names picture 3, but the prompt has 2" in said
     assert "image:1 to image:2" in said
+    said = refused(SettingsError, model, "what is it", 1, fold=Fold("image", number=2))
+    assert said.endswith("the prompt has 1; choose image:1.")
     fold = Fold("image", number=2)
     context = prepare(model, "what is it", RunSettings(fold=fold), PICTURES[:2])
     assert context.folded(99) == tuple(range(context.images[1].start, context.images[1].end))

@@ -30,13 +30,14 @@ function fits({ src, side, tokens }) {
 
 function heading({ side, tokens, start, end }, name) {
   const shape = side * side === tokens ? `${side} × ${side}` : String(tokens);
-  const words = `${name}: ${shape} image tokens at positions ${start + 1} to ${end - 2}`;
+  const words = `${name}: ${shape} image tokens at positions ${start + 1} to ${end - 2}, and the marks before and after them`;
   return words[0].toUpperCase() + words.slice(1);
 }
 
-function shareFolded({ folded, tokens }) {
-  if (!folded) return "all kept as input";
-  return folded === tokens ? "all folded into the weights" : `${folded} of ${tokens} folded into the weights`;
+function shareFolded({ folded, tokens, folded_marks: marks }) {
+  if (!folded && !marks) return "all kept as input";
+  if (folded === tokens && marks === 2) return "all folded into the weights";
+  return `${folded} of ${tokens} image tokens and ${marks} of 2 marks folded into the weights`;
 }
 
 function noteOn(image) {
