@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
 from PIL import Image
 
 from ctxviz.folds import Context
@@ -37,8 +38,9 @@ def folded_pictures(context: Context) -> tuple[int, ...]:
 def ground_of(picture: Picture) -> Colour | None:
     """The colour that a picture's things stand on; None where no colour fills half of it."""
     small = picture.image.resize((64, 64), Image.Resampling.NEAREST)
-    count, colour = max(small.getcolors(64 * 64) or [(0, None)])
-    return colour if isinstance(colour, tuple) and count >= LEAST_GROUND * 64 * 64 else None
+    colours, counts = np.unique(np.asarray(small).reshape(-1, 3), axis=0, return_counts=True)
+    red, green, blue = (int(part) for part in colours[counts.argmax()])
+    return (red, green, blue) if counts.max() >= LEAST_GROUND * counts.sum() else None
 
 
 def grids(run: Run, picture: int = 0) -> tuple[int, ...]:
