@@ -153,6 +153,11 @@ def _top(values: NDArray[np.float64]) -> float:
     return max(LEAST_TOP, float(np.nanmax(values, initial=0.0)))
 
 
+def _ink(value: float, values: NDArray[np.float64]) -> str:
+    """What can be read on a square of this value."""
+    return ON_BRIGHT if value > _top(values) / 2 else ON_DARK
+
+
 def _write(figure: go.Figure, values: NDArray[np.float64], theme: Theme) -> None:
     """Numbers on the squares where there is room; a dash on those without a value."""
     largest = float(np.nanmax(values, initial=0.0))
@@ -161,9 +166,7 @@ def _write(figure: go.Figure, values: NDArray[np.float64], theme: Theme) -> None
     if not len(rows):
         return
     shown = values[rows, columns]
-    colours = [
-        theme.ink if not np.isfinite(v) else ON_BRIGHT if v > _top(values) / 2 else ON_DARK for v in shown
-    ]
+    colours = [_ink(v, values) if np.isfinite(v) else theme.ink for v in shown]
     figure.add_trace(
         go.Scatter(
             x=columns + 0.5, y=rows + 0.5, xaxis="x2", yaxis="y2", mode="text", meta="numbers",
@@ -193,8 +196,8 @@ def _mark(figure: go.Figure, at: tuple[int, int], values: NDArray[np.float64], t
     figure.add_trace(
         go.Scatter(
             x=[column + 0.5], y=[row + (0.5 if small else 0.24)], xaxis="x2", yaxis="y2", mode="markers",
-            marker={"symbol": "star", "size": 9 if tiny else 14, "color": ON_BRIGHT}, meta="strongest",
-            hoverinfo="skip", showlegend=False,
+            marker={"symbol": "star", "size": 9 if tiny else 14, "color": _ink(values[at], values)},
+            meta="strongest", hoverinfo="skip", showlegend=False,
         )
     )  # fmt: skip
 

@@ -13,7 +13,7 @@ from ctxviz.models.sources import reason
 from ctxviz.settings import DTYPES
 
 Devices = tuple[torch.device, ...]
-"""Those that a model is shared between, in the order in which they are filled; token ids go to the first."""
+"""Those that a model may be shared between, in the order in which they are tried."""
 
 _SELF_TEST_TOLERANCE = 1e-3
 """Relative, of logits after two float32 layers: rounding gives about 1e-6, TF32 or a broken kernel more."""
@@ -22,8 +22,8 @@ _SELF_TEST_TOLERANCE = 1e-3
 def choose(device: str) -> Devices:
     """``auto`` (every CUDA device, MPS, or the CPU), or by name: ``cpu``, ``cuda``, ``cuda:1``, ``mps``.
 
-    Several CUDA devices are named with commas, ``cuda:0,cuda:1``; a model goes to the next one only where it
-    does not fit on those before.
+    Several CUDA devices are named with commas, ``cuda:0,cuda:1``; what goes where is decided in
+    :mod:`ctxviz.models.placement`.
 
     Raises:
         SettingsError: the name means nothing, or this machine has no such device.

@@ -81,7 +81,7 @@ class LoadedModel:
         from transformers import AutoConfig, AutoTokenizer, Gemma3Processor
 
         self.devices = chosen
-        """Where weights may go, in the order in which the devices are filled."""
+        """Where weights may go, in the order in which the devices are tried."""
         self.hub_id: str | None = None
         self._ready = ready
         self._facts = facts
@@ -98,7 +98,7 @@ class LoadedModel:
             reader = Gemma3Processor if reads_pictures else AutoTokenizer
             read: Any = reader.from_pretrained(ready.folder, local_files_only=True, trust_remote_code=False)
             if reads_pictures:
-                _require_image_tokens(read.tokenizer, config)
+                processors.require_image_tokens(read.tokenizer, config)
         self.processor: Any = read if reads_pictures else None
         """The stock processor of a model that reads pictures; None where only text can be read."""
         self.tokenizer: Any = read.tokenizer if reads_pictures else read
@@ -217,19 +217,6 @@ class LoadedModel:
             # A model is part of reference cycles; its memory is torch's to give back once they are gone.
             gc.collect()
             torch.cuda.empty_cache()
-
-
-def _require_image_tokens(tokenizer: Any, config: Any) -> None:
-    """The tokenizer and the model mean the same tokens around and in a picture.
-
-    Raises:
-        ModelError: they do not.
-    """
-    named = [getattr(tokenizer, f"{name}_id", None) for name in ("image_token", "boi_token", "eoi_token")]
-    if named != [config.image_token_id, config.boi_token_id, config.eoi_token_id]:
-        raise ModelError(
-            "The model's tokenizer has other image tokens than its config.json; download or export it again."
-        )
 
 
 _FLOAT16_WARNING = (

@@ -1,4 +1,7 @@
-"""May the processor files of a model folder be used? Told from their JSON, before transformers sees them."""
+"""May the processor files of a model folder be used? Told from their JSON, before transformers sees them.
+
+And once they are read: do they mean the tokens that the model means?
+"""
 
 from __future__ import annotations
 
@@ -71,3 +74,16 @@ def _misfit(folder: Path, what: str) -> ModelError:
         f"The picture processor in {show(folder.name)} makes another number of {what} than the model reads; "
         "use the files that belong to the model."
     )
+
+
+def require_image_tokens(tokenizer: Any, config: Any) -> None:
+    """The tokenizer and the model mean the same tokens around and in a picture.
+
+    Raises:
+        ModelError: they do not.
+    """
+    named = [getattr(tokenizer, f"{name}_id", None) for name in ("image_token", "boi_token", "eoi_token")]
+    if named != [config.image_token_id, config.boi_token_id, config.eoi_token_id]:
+        raise ModelError(
+            "The model's tokenizer has other image tokens than its config.json; download or export it again."
+        )

@@ -12,7 +12,7 @@ from ctxviz.figures.pair import pair
 from ctxviz.figures.palette import label
 from ctxviz.run import Run
 from ctxviz.ui import choice, collection, components, messages
-from ctxviz.ui.library import UPLOAD_LIMIT_MB
+from ctxviz.ui.library import draw_upload
 from ctxviz.ui.session import Session
 
 
@@ -20,14 +20,7 @@ def draw(session: Session) -> None:
     """Any two runs on the same axes, and where their texts part."""
     with st.container(horizontal=True, key="pair-more"):
         with st.popover("Open a run to compare"):
-            st.file_uploader(
-                "A .ctxviz file",
-                type="ctxviz",
-                max_upload_size=UPLOAD_LIMIT_MB,
-                key="compare_upload",
-                on_change=_open,
-                args=(session,),
-            )
+            draw_upload("compare_upload", _open, session)
         with st.popover("Add a cell of a sweep"):
             _draw_cells(session)
     runs = collection.of_tab(session)

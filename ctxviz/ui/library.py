@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Callable
 from typing import Final
 
 import streamlit as st
@@ -28,14 +29,7 @@ def draw(session: Session) -> None:
         if run is not None and len(run):
             _draw_download(session, run)
         with st.popover("Open a run"):
-            st.file_uploader(
-                "A .ctxviz file",
-                type="ctxviz",
-                max_upload_size=UPLOAD_LIMIT_MB,
-                key="upload",
-                on_change=_open,
-                args=(session,),
-            )
+            draw_upload("upload", _open, session)
         if session.earlier:
             st.button("Back to the previous run", key="back", on_click=session.go_back)
         recorded = available()
@@ -49,6 +43,18 @@ def draw(session: Session) -> None:
                         on_click=session.show_recorded,
                         args=(name,),
                     )
+
+
+def draw_upload(key: str, opened: Callable[[Session], None], session: Session) -> None:
+    """Where a run file is given; ``opened`` finds it in the session state under ``key``."""
+    st.file_uploader(
+        "A .ctxviz file",
+        type="ctxviz",
+        max_upload_size=UPLOAD_LIMIT_MB,
+        key=key,
+        on_change=opened,
+        args=(session,),
+    )
 
 
 def _draw_download(session: Session, run: Run) -> None:

@@ -14,6 +14,8 @@ from ctxviz.figures.occlusion import (
     FAINT,
     LEAST_TOP,
     MOST_ENCODED,
+    ON_BRIGHT,
+    ON_DARK,
     data_uri,
     field,
     occlusion,
@@ -93,6 +95,11 @@ class TestOcclusion:
     def test_a_square_that_hardly_matters_is_not_a_bright_one(self) -> None:
         (heat,) = (t for t in occlusion(occluded([1e-3] * 4), PICTURE).figure.data if t.type == "heatmap")
         assert (heat.zmin, heat.zmax) == (0, LEAST_TOP)
+
+    def test_a_star_is_seen_on_a_dark_square_and_on_a_bright_one(self) -> None:
+        for tvd, ink in ((1e-3, ON_DARK), (0.9, ON_BRIGHT)):
+            (star,) = traces(occlusion(occluded([tvd, 0.0, 0.0, 0.0]), PICTURE).figure, "strongest")
+            assert star.marker.color == ink
 
     def test_what_covers_is_told(self) -> None:
         assert "covered with mid grey (127)" in occlusion(occluded([0.5] * 4), PICTURE).caption
