@@ -30,9 +30,9 @@ WIDTH_OF_SPARSE_TICKS: Final = 32
 class FigureCard:
     """A figure and the words around it.
 
-    ``caption`` says in a sentence or two what the quantity means and what to see; ``alt`` says what the
-    figure shows, with its numbers; ``table`` is the data drawn. The words are text, not HTML; those inside
-    ``figure`` are already escaped for plotly.
+    ``caption`` says in one line what the quantity means, and counts whatever is marked or left out; ``more``
+    is how to read it, for those who ask. ``alt`` says what the figure shows, with its numbers; ``table`` is
+    the data drawn. The words are text, not HTML; those inside ``figure`` are already escaped for plotly.
     """
 
     figure: go.Figure
@@ -40,6 +40,7 @@ class FigureCard:
     caption: str
     alt: str
     table: Table
+    more: str = ""
 
 
 def to_csv(table: Table) -> str:

@@ -40,7 +40,10 @@ class Figure {
   constructor(root) {
     this.calls = 0;
     this.title = el("h3");
-    this.caption = el("figcaption");
+    this.words = el("span");
+    this.told = el("p");
+    this.more = el("details", {}, el("summary", {}, "What is this?"), this.told);
+    this.caption = el("figcaption", {}, this.words, this.more);
     this.plot = el("div", { class: "ctxviz-plot", role: "img" });
     this.node = el("figure", { class: "ctxviz-figure" });
     const files = {
@@ -54,7 +57,7 @@ class Figure {
       this.title,
       saveButtons("this figure", () => this.name(), files),
     );
-    this.node.append(head, this.caption, this.plot);
+    this.node.append(head, this.plot, this.caption);
     root.append(this.node);
     dress(this.node, "figure.css");
   }
@@ -64,7 +67,9 @@ class Figure {
     this.data = data;
     this.pick = (point) => setTriggerValue("point", point);
     this.title.textContent = data.title;
-    this.caption.textContent = data.caption;
+    this.words.textContent = data.caption;
+    this.told.textContent = data.more ?? "";
+    this.more.hidden = !data.more;
     this.plot.setAttribute("aria-label", data.alt);
     const theme = readTheme(this.node);
     const drawn = data.figure + theme.background + theme.ink;
