@@ -123,7 +123,7 @@ def before_after(
         tickvals=list(range(len(columns))),
         ticktext=[answer.title.split(" (")[0].replace(", ", ",<br>", 1) for answer in columns],
         side="top", range=[-0.5, len(columns) - 0.5], fixedrange=True,
-        tickfont={"size": 13, "color": theme.ink},
+        tickfont={"size": 14, "color": theme.ink},
     )  # fmt: skip
     figure.update_yaxes(
         range=[rows - 0.4, -0.6], fixedrange=True, showgrid=False,

@@ -24,6 +24,15 @@ _FORMULA_STARTS: Final = ("=", "+", "-", "@", "＝", "＋", "－", "＠", "\t", 
 _SURROGATES: Final = re.compile("[\ud800-\udfff]")
 WIDTH_OF_SPARSE_TICKS: Final = 32
 """About as many token labels as an axis holds without crowding."""
+LOG_TICKS: Final = {
+    "type": "log",
+    "exponentformat": "power",
+    "nticks": 4,
+    "minorloglabels": "complete",
+}
+"""Of every logarithmic axis: whatever part of it is zoomed into, each gridline has its whole number.
+
+Four are asked for, not more: between one decade and one and a half plotly else draws all nine digits."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,7 +112,7 @@ def blank(theme: Theme, *, height: int, x_title: str, y_title: str) -> go.Figure
         "zeroline": False,
         "showline": False,
         "ticks": "",
-        "tickfont": {"color": theme.soft, "size": 13},
+        "tickfont": {"color": theme.soft, "size": 14},
         "automargin": True,
     }
     title = {"font": {"color": theme.soft, "size": 14}, "standoff": 10}
@@ -124,7 +133,7 @@ def blank(theme: Theme, *, height: int, x_title: str, y_title: str) -> go.Figure
                 "align": "left",
                 "namelength": -1,
             },
-            "legend": {"font": {"size": 13, "color": theme.soft}, "bgcolor": "rgba(0,0,0,0)"},
+            "legend": {"font": {"size": 14, "color": theme.soft}, "bgcolor": "rgba(0,0,0,0)"},
             "hovermode": "closest",
         }
     )

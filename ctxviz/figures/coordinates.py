@@ -109,7 +109,7 @@ def _add_epsilon(figure: go.Figure, frame: Frame, cell: Cell, theme: Theme) -> b
     )  # fmt: skip
     figure.add_annotation(
         x=at, y=1, yref="paper", text=f"ε {cell.variant.dtype}", showarrow=False, yanchor="bottom",
-        yshift=8, font={"size": 12, "color": theme.soft},
+        yshift=8, font={"size": 14, "color": theme.soft},
     )  # fmt: skip
     return True
 
@@ -162,7 +162,7 @@ def _add_products(
                 taken = np.vstack([taken, spot, spot + np.array([LABEL_WIDTH, 0])])
                 figure.add_annotation(
                     x=x, y=exponent - x, text=name, showarrow=False, xanchor="left", yanchor="bottom",
-                    xshift=4, font={"size": 12, "color": theme.soft},
+                    xshift=4, font={"size": 14, "color": theme.soft},
                 )  # fmt: skip
                 break
 

@@ -123,7 +123,7 @@ def _draw(
         first = int(patched.argmax()) if patched.any() else len(patched)
         figure.add_annotation(
             text="not patched", x=(len(texts) - 1) / 2, y=(first - 1) / 2, xref=f"x{panel.axis}",
-            yref=f"y{panel.axis}", showarrow=False, font={"size": 13, "color": theme.soft},
+            yref=f"y{panel.axis}", showarrow=False, font={"size": 14, "color": theme.soft},
         )  # fmt: skip
     kinds = {
         "zero": ("circle-open", values == 0),
@@ -162,7 +162,7 @@ def _field(
             "x": panel.domain[1],
             "tickvals": list(ticks),
             "ticktext": list(ticks.values()),
-            "tickfont": {"size": 12, "color": theme.soft},
+            "tickfont": {"size": 14, "color": theme.soft},
             "thickness": 12,
             "outlinewidth": 0,
             "len": 1,

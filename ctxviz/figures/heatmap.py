@@ -101,7 +101,7 @@ def _field(values: Values, low: float, high: float, about: Metric, theme: Theme)
             "title": {"text": about.symbol, "side": "right", "font": {"size": 14, "color": theme.soft}},
             "tickvals": list(ticks),
             "ticktext": list(ticks.values()),
-            "tickfont": {"size": 13, "color": theme.soft},
+            "tickfont": {"size": 14, "color": theme.soft},
             "thickness": 14,
             "outlinewidth": 0,
             "len": 1,
@@ -157,7 +157,7 @@ def _name_band(figure: go.Figure, first_layer: int, steps: int, theme: Theme) ->
         x=(steps - 1) / 2,
         y=(first_layer - 1) / 2,
         showarrow=False,
-        font={"size": 13, "color": theme.soft},
+        font={"size": 14, "color": theme.soft},
     )
 
 

@@ -9,9 +9,9 @@ from typing import Final
 import numpy as np
 import plotly.graph_objects as go
 
-from ctxviz.figures.card import FigureCard, Table, blank, column, join, new_texts, note, tick_step
+from ctxviz.figures.card import LOG_TICKS, FigureCard, Table, blank, column, join, new_texts, note, tick_step
 from ctxviz.figures.metrics import Values, largest_scale_ratio
-from ctxviz.figures.palette import LIGHT, NOISE_DASH, UNPATCHED_DASH, Theme, label, variant_style
+from ctxviz.figures.palette import FLOOR_STYLES, LIGHT, UNPATCHED_STYLES, Theme, label, variant_style
 from ctxviz.figures.text import counted, plain, quoted, sci
 from ctxviz.run import Run
 
@@ -19,6 +19,9 @@ HEIGHT: Final = 300
 ZERO_ROW: Final = 0.6
 """Decades below the smallest power of ten shown at which exact zeros are drawn."""
 MARKERS_SHOWN: Final = 14
+NOISE: Final = "noise floor"
+NAME_ROOM: Final = 0.075
+"""Share of the plot's height that the name of a reference line takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,33 +96,35 @@ def _lines(run: Run, chart: _Chart, theme: Theme, legend: bool) -> FigureCard:
     texts = new_texts(run, n)
     series = {name: chart.values(run, i)[:n] for i, name in enumerate(names)}
     references = _references(run, chart, n)
+    named = {f"{kind} {dtype}": values for (kind, dtype), values in references.items()}
     floor = _zero_row([*series.values(), *references.values()])
     shown = [plain(text) for text in texts]
     for i, (name, values) in enumerate(series.items()):
         figure.add_trace(_variant_trace(run, i, name, values, floor, shown, chart.axis))
-    for name, values in references.items():
-        figure.add_trace(_reference_trace(name, values, floor, theme))
+    for (kind, dtype), values in references.items():
+        figure.add_trace(_reference_trace(kind, dtype, values, floor, theme))
     _add_marks(figure, run, series, floor, theme)
-    _add_zeros(figure, {**series, **references}, floor, theme)
+    _add_zeros(figure, {**series, **named}, floor, theme)
     _finish(figure, [*series.values(), *references.values()], floor, n, legend)
+    _name_references(figure, named, theme)
     table: Table = {"step": list(range(n)), "token": list(texts)}
     table |= {f"{chart.column} {name}": column(values) for name, values in series.items()}
-    table |= {name: column(values) for name, values in references.items()}
+    table |= {name: column(values) for name, values in named.items()}
     return FigureCard(
-        figure, chart.title, _caption(run, chart, series, references), _alt(chart, series, texts), table
+        figure, chart.title, _caption(run, chart, series, named), _alt(chart, series, texts), table
     )
 
 
-def _references(run: Run, chart: _Chart, n: int) -> dict[str, Values]:
-    """The reference lines that were measured at all, by name."""
-    kinds = (("noise floor", chart.noise), ("no patch", chart.unpatched))
+def _references(run: Run, chart: _Chart, n: int) -> dict[tuple[str, str], Values]:
+    """The reference lines that were measured at all, by kind and dtype."""
+    kinds = ((NOISE, chart.noise), ("no patch", chart.unpatched))
     found = {
-        f"{kind} {dtype}": run.reference(metric, dtype)[:n]
+        (kind, dtype): run.reference(metric, dtype)[:n]
         for kind, metric in kinds
         if metric is not None
         for dtype in run.dtypes
     }
-    return {name: values for name, values in found.items() if np.isfinite(values).any()}
+    return {key: values for key, values in found.items() if np.isfinite(values).any()}
 
 
 def _zero_row(columns: list[Values]) -> float:
@@ -152,19 +157,38 @@ def _variant_trace(
     )
 
 
-def _reference_trace(name: str, values: Values, floor: float, theme: Theme) -> go.Scatter:
-    noise = name.startswith("noise")
+def _reference_trace(kind: str, dtype: str, values: Values, floor: float, theme: Theme) -> go.Scatter:
+    name = f"{kind} {dtype}"
+    dash, width = (FLOOR_STYLES if kind == NOISE else UNPATCHED_STYLES)[dtype]
     return go.Scatter(
         x=np.arange(len(values)),
         y=np.where(values > 0, _drawn(values, floor), np.nan),
         name=name,
         mode="lines",
         connectgaps=True,
-        line={"color": theme.soft, "dash": NOISE_DASH if noise else UNPATCHED_DASH, "width": 2},
+        line={"color": theme.soft, "dash": dash, "width": width},
         customdata=[sci(value) for value in values.tolist()],
         hovertemplate=f"{name}<br>token %{{x}}: %{{customdata}}<extra></extra>",
         meta="reference",
     )
+
+
+def _name_references(figure: go.Figure, references: dict[str, Values], theme: Theme) -> None:
+    """Each reference line's name at its right end; names of lines that lie close are moved apart."""
+    low, high = figure.layout.yaxis.range
+    ends: list[tuple[float, int, str]] = []
+    for name, values in references.items():
+        at = np.flatnonzero(np.isfinite(values) & (values > 0))
+        if len(at):
+            ends.append((float(np.log10(values[at[-1]])), int(at[-1]), name))
+    room = NAME_ROOM * (high - low)
+    highest = high
+    for height, x, name in sorted(ends, reverse=True):
+        highest = min(height, highest - room)
+        figure.add_annotation(
+            x=x, y=highest, text=name, showarrow=False, xanchor="right", yanchor="bottom", yshift=1,
+            font={"size": 14, "color": theme.soft}, name="reference",
+        )  # fmt: skip
 
 
 def _add_marks(figure: go.Figure, run: Run, series: dict[str, Values], floor: float, theme: Theme) -> None:
@@ -202,7 +226,7 @@ def _add_zeros(figure: go.Figure, columns: dict[str, Values], floor: float, them
     figure.add_hline(y=floor, line={"color": theme.line, "width": 1, "dash": "dot"})
     figure.add_annotation(
         text="exactly 0", xref="paper", x=1, y=np.log10(floor), xanchor="right", yanchor="bottom",
-        showarrow=False, font={"size": 12, "color": theme.soft},
+        showarrow=False, font={"size": 14, "color": theme.soft},
     )  # fmt: skip
     figure.add_trace(
         go.Scatter(
@@ -223,14 +247,7 @@ def _finish(figure: go.Figure, columns: list[Values], floor: float, n: int, lege
     positive = values[np.isfinite(values) & (values > 0)]
     low = np.log10(floor) - 0.3 if (values == 0).any() else np.log10(positive.min(initial=1e-1)) - 0.3
     high = max(np.log10(positive.max(initial=floor)) + 0.5, low + 1)
-    figure.update_yaxes(
-        type="log",
-        range=[low, high],
-        exponentformat="power",
-        nticks=7,
-        tickfont_size=11,
-        minorloglabels="none",
-    )
+    figure.update_yaxes(range=[low, high], **LOG_TICKS)
     figure.update_xaxes(range=[-0.5, max(n, 2) - 0.5], tick0=0, dtick=tick_step(n, 8))
     figure.update_layout(
         showlegend=legend,

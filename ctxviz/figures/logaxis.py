@@ -10,6 +10,7 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import ArrayLike, NDArray
 
+from ctxviz.figures.card import LOG_TICKS
 from ctxviz.figures.metrics import Values
 from ctxviz.figures.palette import Theme
 from ctxviz.figures.text import counted
@@ -47,18 +48,7 @@ class LogAxis:
 
     def apply(self, figure: go.Figure, theme: Theme, *, boxed: bool = False) -> None:
         """Make the figure's vertical axis this one, exact zeros named (``boxed``: over columns)."""
-        figure.update_layout(
-            {
-                "yaxis": {
-                    "type": "log",
-                    "range": [self.low, self.high],
-                    "exponentformat": "power",
-                    "nticks": 7,
-                    "tickfont": {"size": 11},
-                    "minorloglabels": "none",
-                }
-            }
-        )
+        figure.update_layout(yaxis={"range": [self.low, self.high], **LOG_TICKS})
         if self.has_zeros:
             figure.add_shape(
                 type="line", xref="paper", x0=0, x1=1, yref="y", y0=self.zero, y1=self.zero,
@@ -66,7 +56,7 @@ class LogAxis:
             )  # fmt: skip
             figure.add_annotation(
                 text="exactly 0", xref="paper", x=1, yref="y", y=np.log10(self.zero), xanchor="right",
-                yanchor="bottom", showarrow=False, font={"size": 12, "color": theme.soft},
+                yanchor="bottom", showarrow=False, font={"size": 14, "color": theme.soft},
                 bgcolor=theme.background if boxed else None,
             )  # fmt: skip
 

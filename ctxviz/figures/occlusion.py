@@ -140,7 +140,7 @@ def _field(found: Occlusion, values: NDArray[np.float64], theme: Theme) -> go.He
         hovertemplate="%{customdata}<extra></extra>",
         colorbar={
             "title": {"text": "TVD", "side": "bottom", "font": {"size": 14, "color": theme.soft}},
-            "tickfont": {"size": 13, "color": theme.soft},
+            "tickfont": {"size": 14, "color": theme.soft},
             "orientation": "h", "thickness": 12, "outlinewidth": 0, "len": 0.485, "x": 1, "xanchor": "right",
             "y": 0, "yanchor": "top", "ypad": 6,
             "nticks": 5, "exponentformat": "power",
@@ -171,7 +171,7 @@ def _write(figure: go.Figure, values: NDArray[np.float64], theme: Theme) -> None
         go.Scatter(
             x=columns + 0.5, y=rows + 0.5, xaxis="x2", yaxis="y2", mode="text", meta="numbers",
             text=[short(v) for v in shown],
-            textfont={"size": 13, "color": colours}, hoverinfo="skip", showlegend=False,
+            textfont={"size": 14, "color": colours}, hoverinfo="skip", showlegend=False,
         )
     )  # fmt: skip
 

@@ -19,6 +19,7 @@ MARKERS_SHOWN: Final = 14
 MODEL_SHOWN: Final = 64
 """Characters of a model's name."""
 STYLES: Final = (Style("#0072B2", "solid", "circle"), Style("#E69F00", "8px,3px", "diamond"))
+FLOOR_DASHES: Final = (NOISE_DASH, "3px,6px")
 LOWER: Final = (0.0, 0.27)
 UPPER: Final = (0.37, 1.0)
 """Shares of the height that the ratio and the distances take."""
@@ -75,7 +76,7 @@ def pair(
     labels = [f"{name}: {word}" for name, word in zip(escaped, words, strict=True)]
     for i, (run, values) in enumerate(zip(runs, tvd, strict=True)):
         if np.isfinite(floors[i]).any():
-            figure.add_trace(_floor_trace(escaped[i], floors[i], STYLES[i]))
+            figure.add_trace(_floor_trace(escaped[i], floors[i], STYLES[i], FLOOR_DASHES[i]))
         figure.add_trace(_line(labels[i], values, axis, new_texts(run, lengths[i]), STYLES[i]))
     counts = _mark(figure, runs, variants, tvd, axis, theme)
     ratio = _ratio(*tvd)
@@ -128,14 +129,14 @@ def _line(name: str, values: Values, axis: LogAxis, texts: list[str], style: Sty
     )
 
 
-def _floor_trace(name: str, values: Values, style: Style) -> go.Scatter:
+def _floor_trace(name: str, values: Values, style: Style, dash: str) -> go.Scatter:
     return go.Scatter(
         x=np.arange(len(values)),
         y=np.where(values > 0, values, np.nan),
         name=f"noise floor {name}",
         mode="lines",
         connectgaps=True,
-        line={"color": style.color, "dash": NOISE_DASH, "width": 2},
+        line={"color": style.color, "dash": dash, "width": 2},
         hoverinfo="skip",
         meta="reference",
     )
@@ -181,7 +182,7 @@ def _axes(figure: go.Figure, axis: LogAxis, ratio: Values, n: int, theme: Theme)
     finite = ratio[np.isfinite(ratio)]
     reach = max(1.0, 1.15 * float(np.abs(finite).max())) if finite.size else 1.0
     second |= {"domain": LOWER, "anchor": "x", "range": [-reach, reach], "nticks": 5}
-    second["tickfont"] = {"size": 11, "color": theme.soft}
+    second["tickfont"] = {"size": 14, "color": theme.soft}
     second["title"] = second["title"] | {"text": "log₁₀ ratio"}
     second |= {"zeroline": True, "zerolinecolor": theme.soft, "zerolinewidth": 1}
     figure.update_layout(yaxis2=second, yaxis={"domain": UPPER})
@@ -200,7 +201,7 @@ def _name_parting(figure: go.Figure, runs: tuple[Run, Run], step: int, theme: Th
     figure.add_annotation(
         x=step, xref="x", y=(LOWER[1] + UPPER[0]) / 2, yref="paper", yanchor="middle",
         xanchor="right" if late else "left", xshift=-6 if late else 6, showarrow=False,
-        text=f"the texts part: “{first}” | “{second}”", font={"size": 13, "color": theme.accent},
+        text=f"the texts part: “{first}” | “{second}”", font={"size": 14, "color": theme.accent},
     )  # fmt: skip
 
 

@@ -44,6 +44,20 @@ LOW_PRECISION_COLOURS: Final = RULE_COLOURS | {"direct": "#E69F00", "stable": "#
 DASHES: Final = {"float64": "solid", "float32": "solid", "bfloat16": "6px,4px", "float16": "10px,3px,2px,3px"}
 NOISE_DASH: Final = "1px,3px"
 UNPATCHED_DASH: Final = "2px,6px"
+FLOOR_STYLES: Final = {
+    "float64": ("1px,2px", 1.6),
+    "float32": (NOISE_DASH, 2.0),
+    "bfloat16": ("3px,6px", 3.6),
+    "float16": ("3px,11px", 3.6),
+}
+"""Dash and width in px of a dtype's noise floor: all dotted, finely where the dtype is fine."""
+UNPATCHED_STYLES: Final = {
+    "float64": (UNPATCHED_DASH, 1.6),
+    "float32": (UNPATCHED_DASH, 2.0),
+    "bfloat16": ("10px,8px", 2.0),
+    "float16": ("16px,10px", 2.0),
+}
+"""The same of the unpatched model."""
 SYMBOLS: Final = (
     "circle",
     "square",
@@ -93,6 +107,8 @@ def as_json(variants: Sequence[Variant] = ()) -> dict[str, Any]:
         "cividis": list(CIVIDIS),
         "noise_dash": NOISE_DASH,
         "unpatched_dash": UNPATCHED_DASH,
+        "floor_styles": {dtype: list(style) for dtype, style in FLOOR_STYLES.items()},
+        "unpatched_styles": {dtype: list(style) for dtype, style in UNPATCHED_STYLES.items()},
         "variants": [
             {"label": label(v, variants), "slug": v.slug, **asdict(variant_style(v, i))}
             for i, v in enumerate(variants)

@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 import plotly.graph_objects as go
 
+from ctxviz.figures.card import LOG_TICKS
 from ctxviz.figures.cell import Cell
 from ctxviz.figures.frame import LABEL_GAP, LABEL_WIDTH, NAMES_AT, Floats, Frame, is_free
 from ctxviz.figures.palette import Theme
@@ -140,7 +141,7 @@ def add_line(
     figure.add_annotation(
         x=x, y=x + offset, text=text, showarrow=False, xshift=6 if below else -6,
         xanchor="left" if below else "right", yanchor="top" if below else "bottom",
-        font={"size": 12, "color": theme.soft},
+        font={"size": 14, "color": theme.soft},
     )  # fmt: skip
 
 
@@ -180,22 +181,14 @@ def name_points(
         figure.add_annotation(
             x=x, y=y, ax=tail_x, ay=tail_y, axref="x", ayref="y", text=names[j],
             xanchor="left", showarrow=True, arrowhead=0, arrowwidth=1, arrowcolor=theme.line, standoff=5,
-            font={"size": 13, "color": theme.ink},
+            font={"size": 14, "color": theme.ink},
         )  # fmt: skip
 
 
 def log_axes(figure: go.Figure, frame: Frame) -> None:
     """Both axes logarithmic over the frame, with few and quiet ticks."""
-    common = {
-        "type": "log",
-        "exponentformat": "power",
-        "nticks": 7,
-        "tickfont_size": 11,
-        "minorloglabels": "none",
-        "showgrid": False,
-    }
-    figure.update_xaxes(range=frame.x, **common)
-    figure.update_yaxes(range=frame.y, **common)
+    figure.update_xaxes(range=frame.x, showgrid=False, **LOG_TICKS)
+    figure.update_yaxes(range=frame.y, showgrid=False, **LOG_TICKS)
     figure.update_layout(showlegend=False)
 
 

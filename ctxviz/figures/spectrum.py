@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 import plotly.graph_objects as go
 
-from ctxviz.figures.card import FigureCard, blank, join, tick_step
+from ctxviz.figures.card import LOG_TICKS, FigureCard, blank, join
 from ctxviz.figures.cell import Cell, Missing, dead_sentence, epsilon_sentence, extent, find, where
 from ctxviz.figures.frame import LABEL_GAP, Floats, decades
 from ctxviz.figures.palette import LIGHT, Theme, variant_style
@@ -52,13 +52,7 @@ def spectrum(run: Run, step: int, layer: int, variant: int, theme: Theme = LIGHT
     flags = add_flags(figure, at, cell, theme, ("uncontrolled",))
     named = [int(j) for j in order[:NAMED] if np.isfinite(h[j])]
     _name(figure, named, at[1], (low, high), theme)
-    figure.update_yaxes(
-        type="log",
-        range=[low, high],
-        exponentformat="power",
-        dtick=tick_step(max(1, round(high - low)), 7),
-        tickfont_size=11,
-    )
+    figure.update_yaxes(range=[low, high], **LOG_TICKS)
     figure.update_xaxes(range=[-0.02 * len(h) - 0.5, 1.02 * len(h)], nticks=8)
     figure.update_layout(showlegend=False)
     caption = join(
@@ -111,7 +105,7 @@ def _add_lines(
         )  # fmt: skip
         figure.add_annotation(
             x=1, xref="paper", y=at, text=text, showarrow=False, xanchor="right", yanchor=anchor,
-            font={"size": 12, "color": theme.soft},
+            font={"size": 14, "color": theme.soft},
         )  # fmt: skip
     return drawn
 
@@ -126,7 +120,7 @@ def _name(figure: go.Figure, named: list[int], y: Floats, within: tuple[float, f
         figure.add_annotation(
             x=rank, y=float(np.log10(y[j])), ax=rank + 0.06 * len(y), ay=low + lowest_used * (high - low),
             axref="x", ayref="y", text=str(j), xanchor="left", showarrow=True, arrowhead=0, arrowwidth=1,
-            arrowcolor=theme.line, standoff=5, font={"size": 13, "color": theme.ink},
+            arrowcolor=theme.line, standoff=5, font={"size": 14, "color": theme.ink},
         )  # fmt: skip
 
 

@@ -236,7 +236,7 @@ def _rate_traces(
             mode="markers+text",
             text=[f"{same} of {n}"],
             textposition="top center",
-            textfont={"size": 13, "color": theme.ink},
+            textfont={"size": 14, "color": theme.ink},
             marker={"symbol": style.symbol, "size": 11, "color": style.color},
             error_x={
                 "array": [high - rate], "arrayminus": [rate - low], "symmetric": False,

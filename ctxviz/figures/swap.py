@@ -148,7 +148,7 @@ def crosswise(found: Swap, theme: Theme = LIGHT) -> FigureCard:
                 marker={"color": fill, "line": {"color": row.colour, "width": 2}},
                 # Where there is no bar there is no place for words either: the caption tells.
                 text=["" if v is None else f"{row.short}  {sci(v)}" for v in values],
-                textposition="outside", textangle=0, textfont={"size": 12, "color": theme.ink},
+                textposition="outside", textangle=0, textfont={"size": 14, "color": theme.ink},
                 cliponaxis=False, hovertemplate=f"{row.name}<br>%{{x:.6g}}<extra></extra>",
             )
         )  # fmt: skip

@@ -99,7 +99,7 @@ def _bars(
         text=["not in its list" if v is None else sci(v) for v in values],
         textposition="outside",
         textangle=0,
-        textfont={"size": 13, "color": theme.ink},
+        textfont={"size": 14, "color": theme.ink},
         cliponaxis=False,
         customdata=[
             [text, "not in its list" if v is None else f"{v:.6g}"]

@@ -17,7 +17,7 @@ import pytest
 from ctxviz.figures.card import FigureCard, to_csv
 from ctxviz.figures.coordinates import coordinates, worst_table
 from ctxviz.figures.heatmap import MANY_CELLS, heatmap
-from ctxviz.figures.lines import logit_gap_lines, patch_lines, tvd_lines
+from ctxviz.figures.lines import NAME_ROOM, logit_gap_lines, patch_lines, tvd_lines
 from ctxviz.figures.metrics import LIVE_METRICS, METRICS, metric_table
 from ctxviz.figures.palette import (
     DARK,
@@ -108,12 +108,26 @@ def test_reference_lines_are_dotted_and_grey(run: Run) -> None:
     assert names == ["noise floor float32", "noise floor bfloat16", "no patch float32", "no patch bfloat16"]
     for trace in traces(tvd_lines(run, DARK), "reference"):
         assert trace.line.color == DARK.soft
-        assert re.fullmatch(r"[12]px,[36]px", trace.line.dash)
+        assert re.fullmatch(r"\d+px,\d+px", trace.line.dash)
     floor = traces(logit_gap_lines(run), "reference")
     assert [t.name for t in floor] == names[:2]
     assert np.isfinite(floor[0].y).sum() == 5, "measured at steps 0, 1, 2, 4, 8"
     assert floor[0].connectgaps
     assert traces(patch_lines(run), "reference") == []
+
+
+def test_references_of_two_dtypes_are_told_apart_by_line_and_by_name(run: Run) -> None:
+    for make in (tvd_lines, logit_gap_lines):
+        card = make(run)
+        lines = [(t.line.dash, t.line.width) for t in traces(card, "reference")]
+        assert len(set(lines)) == len(lines) >= 2
+        named = {a.text: a for a in card.figure.layout.annotations if a.name == "reference"}
+        assert set(named) == {t.name for t in traces(card, "reference")}
+        low, high = card.figure.layout.yaxis.range
+        heights = sorted(a.y for a in named.values())
+        assert np.diff(heights).min() >= NAME_ROOM * (high - low) - 1e-9
+        assert heights[-1] <= high - NAME_ROOM * (high - low) + 1e-9
+    assert not any(a.name == "reference" for a in patch_lines(run).figure.layout.annotations)
 
 
 def test_an_exact_zero_is_drawn_on_its_row_and_counted(run: Run) -> None:

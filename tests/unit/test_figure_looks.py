@@ -1,0 +1,79 @@
+"""What every figure owes its reader: letters large enough, and numbers on an axis at every zoom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from ctxviz.figures.before_after import before_after
+from ctxviz.figures.card import LOG_TICKS, FigureCard
+from ctxviz.figures.everywhere import everywhere
+from ctxviz.figures.occlusion import occlusion
+from ctxviz.figures.pair import pair
+from ctxviz.figures.palette import LIGHT
+from ctxviz.figures.swap import crosswise, swap_distances
+from tests.synthetic import synthetic_run
+from tests.unit.test_figures import all_cards as cards_of_a_run
+from tests.unit.test_figures_pictures import BLUE, PICTURE, RED, occluded, swapped, top
+from tests.unit.test_layer_figures import CELL_FIGURES
+from tests.unit.test_numerics_figures import all_cards as cards_of_numerics
+from tests.unit.test_numerics_figures import replayed
+
+SMALLEST = 14
+
+
+@pytest.fixture(scope="module")
+def cards() -> list[FigureCard]:
+    run, again = synthetic_run(), replayed()
+    cells = [(variant, again, i) for i, variant in enumerate(again.variants)]
+    swaps = swapped(top(RED), top(BLUE))
+    return [
+        *cards_of_a_run(run),
+        *cards_of_numerics(again, cells),
+        *(make(run, 3, 4, variant) for make in CELL_FIGURES for variant in (0, 1)),
+        everywhere(run, 3, 0),
+        occlusion(occluded([0.5, 0.1, 0.2, 0.3]), PICTURE, LIGHT),
+        crosswise(swaps),
+        swap_distances(swaps),
+        before_after(again, 0),
+        pair(run, run, 0, 1),
+    ]
+
+
+def fonts(node: Any, name: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    if isinstance(node, dict):
+        if name.endswith("font"):
+            yield name, node
+        for key, value in node.items():
+            yield from fonts(value, key)
+    elif isinstance(node, (list, tuple)):
+        for value in node:
+            yield from fonts(value, name)
+
+
+def test_no_letter_is_smaller_than_fourteen_pixels(cards: list[FigureCard]) -> None:
+    for card in cards:
+        figure = card.figure.to_plotly_json()
+        found = list(fonts(figure["layout"]))
+        for trace in figure["data"]:
+            # ✗ and ≈ are marks, and smaller where many stand close together.
+            if trace.get("meta") not in ("differs", "tie"):
+                found += list(fonts(trace))
+        assert found
+        small = [(name, font) for name, font in found if font.get("size", SMALLEST) < SMALLEST]
+        assert not small, card.title
+
+
+def test_a_logarithmic_axis_numbers_every_gridline_at_every_zoom(cards: list[FigureCard]) -> None:
+    seen = 0
+    for card in cards:
+        layout = card.figure.layout.to_plotly_json()
+        for name, axis in layout.items():
+            if name.startswith(("xaxis", "yaxis")) and axis.get("type") == "log":
+                seen += 1
+                assert {key: axis.get(key) for key in LOG_TICKS} == LOG_TICKS, card.title
+                # Fixed ticks would leave a part that is zoomed into without any.
+                assert not {"tickvals", "dtick", "ticktext"} & set(axis), card.title
+    assert seen > 20
