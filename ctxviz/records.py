@@ -3,8 +3,9 @@
 Nothing here imports torch, transformers or streamlit, reads a file, or computes anything.
 Symbols (v, z, h, m, ...) are those of the project's glossary in ARCHITECTURE.md.
 
-A float that was not measured is NaN in an array and None in a scalar; an integer that was not
-measured is -1. Writers turn both into null.
+A float that was not measured is NaN in an array and None in a scalar; an integer that was not measured is -1.
+A float that was computed and is no finite number is infinite, never NaN: an overflow, an undefined quotient,
+or a statistic over coordinates of which some are no number (:mod:`ctxviz.no_number`).
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ Flags = NDArray[np.bool_]
 
 SOLVER_CASES: Final = ("unconstrained", "regular", "hard", "infeasible", "no input", "closed form")
 """Meaning of ``LayerStats.solver_case``: lambda = 0; Newton or bisection; the hard case; no solution on the
-sphere; the rule could not be applied since z or the hidden activation was zero; a rule without a solver."""
+sphere; the rule could not be applied since z or the hidden activation was zero or no number; a rule without a
+solver."""
+RULES_WITH_MULTIPLIER: Final = ("stable", "floored")
+"""The update rules whose least squares have a multiplier."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,19 +78,19 @@ class LayerStats:
     """Per-layer figures of one patched pass; each field is an array [n_layers].
 
     Layers before the first patched one hold NaN (floats) or -1 (integers), except ``resid_ratio``,
-    ``cosine`` and ``output_error``, which need no patch.
+    ``cosine``, ``output_error``, ``output_max_abs`` and the drifts, which need no patch.
     """
 
     scale_ratio: Floats
     """||dm|| / ||m||."""
     scale_max_abs: Floats
-    """max |dm_j|."""
+    """max |dm_j| of the change that was made: 0 at uncontrolled coordinates, so always a number."""
     scale_argmax: Ints
     """The j of scale_max_abs."""
     h_abs_min: Floats
     """min |h_j| over the denominators; an exact zero counts, though the division there is by one."""
     h_argmin: Ints
-    """The j of h_abs_min."""
+    """The j of h_abs_min, or of the first h_j that is no number."""
     h_small: Ints
     """Number of |h_j| below RunSettings.small_h."""
     dead: Ints
@@ -96,10 +100,10 @@ class LayerStats:
     swallowed: Ints
     """Number with round(w + dm) = w though dm != 0 (written arithmetic only)."""
     gate_ratio: Floats
-    """||dW|| / ||W|| (Frobenius) of the gate matrix."""
+    """||dW|| / ||W|| (Frobenius) of the gate matrix; no number where z has no z / ||z||^2."""
     up_ratio: Floats
     down_ratio: Floats
-    """NaN where the rule does not touch W_down."""
+    """NaN where the rule does not touch W_down; no number where it could not be applied."""
     resid_ratio: Floats
     """||dv|| / ||v_C||."""
     cosine: Floats
@@ -107,7 +111,8 @@ class LayerStats:
     output_error: Floats
     """||x_out - x_out,C|| / ||x_out,C|| of the layer's output."""
     multiplier: Floats
-    """lambda of the constrained least squares; NaN where the rule has none."""
+    """lambda of the constrained least squares; NaN where the rule has none, or every m_j is 0; no number
+    where it could not be applied."""
     solver_case: Ints
     """Index into SOLVER_CASES."""
     output_max_abs: Floats
@@ -136,7 +141,10 @@ INTEGER_LAYER_METRICS: Final = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LayerVectors:
-    """Coordinates of one step and variant; each field [n_layers, d], float32, NaN in unpatched layers."""
+    """Coordinates of one step and variant; each field [n_layers, d], float32, NaN in unpatched layers.
+
+    ``h`` and ``delta_v`` are infinite at coordinates that are no number.
+    """
 
     h: Floats
     """The denominators divided by: h (direct) or h' (the rules that move W_down)."""
@@ -173,7 +181,7 @@ class Baseline:
 
     dtype: str
     margin: float
-    """Difference of the two largest logits."""
+    """Difference of the two largest logits; infinite where they give no distribution."""
     top: TopTokens
     seconds: float
 
@@ -185,9 +193,10 @@ class Replay:
     kind: str
     """One of REPLAY_KINDS."""
     match: bool
-    """Whether the most probable token is the baseline's."""
+    """Whether the most probable token is the baseline's; False where there is no distribution."""
     tvd: float
-    """Against the baseline, as the building pass's; of several seeds the worst."""
+    """Against the baseline, as the building pass's; of several seeds the worst. Infinite where the logits are
+    no numbers, as is ``shift``."""
     shift: float
     """Largest absolute difference of a logit from the building pass (``held``: from the baseline)."""
     seconds: float
@@ -196,7 +205,10 @@ class Replay:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VariantStep:
-    """The patched, context-free model at one step, against the baseline of the same dtype."""
+    """The patched, context-free model at one step, against the baseline of the same dtype.
+
+    Where either's logits are no numbers ``match`` is False and the distances are infinite.
+    """
 
     variant: Variant
     match: bool
@@ -208,7 +220,8 @@ class VariantStep:
     kl: float
     """KL(baseline || patched) in nats."""
     rank: int
-    """Rank of the baseline's token in the patched model; 0 is first."""
+    """Rank of the baseline's token in the patched model; 0 is first. It is always computed: -1 says that
+    there is none, since the baseline's or the patched model's logits give no distribution."""
     top: TopTokens
     seconds: float
     layers: LayerStats
@@ -242,7 +255,7 @@ class Step:
 class Reference:
     """What a gap is measured against, for one step and dtype; arrives after its step.
 
-    A field is None where it was not measured at this step.
+    A field is None where it was not measured at this step, and infinite where it was and is no number.
     """
 
     step: int
@@ -262,3 +275,19 @@ class Reference:
     ulp_tvd: float | None = None
     """A full recompute with the kept tokens' embeddings moved by one unit in the last place against one
     without; of several seeds the worst. The move of a replay of kind ``ulp``, but with the context there."""
+
+
+@dataclass(frozen=True, slots=True)
+class WithoutContext:
+    """What the unpatched model writes from the kept tokens alone: the fold is in neither input nor weights.
+
+    It goes on from its own tokens, so after the first one that differs its history is no longer the run's.
+    """
+
+    dtype: str
+    """The one that wrote the run's history."""
+    ids: tuple[int, ...]
+    """Written so far, greedily."""
+    texts: tuple[str, ...]
+    ended: bool
+    """Whether it wrote an end of text, the last of ``ids``."""

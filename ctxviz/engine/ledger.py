@@ -1,13 +1,18 @@
-"""The figures of one patched pass, filled layer by layer and then frozen."""
+"""The figures of one patched pass, filled layer by layer and then frozen.
+
+What is noted was computed: what is no finite number is recorded as infinite, and only what nobody noted stays
+unmeasured (:mod:`ctxviz.no_number`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from ctxviz.engine.anatomy import Doubles, LayerAnatomy
+from ctxviz.no_number import all_computed
 from ctxviz.numerics.scale_update import ScaleUpdate
 from ctxviz.records import (
     INTEGER_LAYER_METRICS,
@@ -18,6 +23,8 @@ from ctxviz.records import (
     Rank1Update,
     VectorUpdate,
 )
+
+FLOAT32_MAX: Final = float(np.finfo(np.float32).max)
 
 
 class Ledger:
@@ -47,11 +54,13 @@ class Ledger:
             self._vectors = LayerVectors(h, delta_v, scale, delta, stored, uncontrolled, swallowed)
 
     def note(self, metric: str, layer: int, value: float) -> None:
-        """Record one figure; a value that is not finite in float32 stays unmeasured."""
+        """Record one computed figure."""
         if metric in INTEGER_LAYER_METRICS:
             self._stats[metric][layer] = int(value)
-        elif abs(value) <= float(np.finfo(np.float32).max):
+        elif abs(value) <= FLOAT32_MAX:
             self._stats[metric][layer] = value
+        else:
+            self._stats[metric][layer] = -np.inf if value < 0 else np.inf
 
     @property
     def keeps_patches(self) -> bool:
@@ -66,9 +75,7 @@ class Ledger:
         """Keep one layer's vectors where the run keeps them."""
         if self._vectors is not None:
             for name, values in (("h", h), ("delta_v", delta_v), ("delta_scale", update.delta)):
-                with np.errstate(over="ignore", under="ignore"):
-                    row = np.asarray(values, np.float64).astype(np.float32)
-                getattr(self._vectors, name)[layer] = np.where(np.isfinite(row), row, np.nan)
+                getattr(self._vectors, name)[layer] = all_computed(values)
             self._vectors.uncontrolled[layer] = update.uncontrolled
 
     def swallowed(self, layer: int, swallowed: np.ndarray) -> None:
@@ -81,14 +88,17 @@ class Ledger:
         self, layer: LayerAnatomy, h: Doubles, delta_v: Doubles, update: ScaleUpdate, small_h: float
     ) -> None:
         """Record the figures of a scale update dm whose denominators were h, both [d]."""
-        index, magnitude = layer.index, np.abs(h)
+        # A coordinate that is no number is the smallest |h| of all: it must not hide behind the healthy ones.
+        index, magnitude = layer.index, np.abs(all_computed(h, np.float64))
+        lost = np.isinf(magnitude)
+        worst = int(lost.argmax()) if lost.any() else int(magnitude.argmin())
         size = np.abs(update.delta.astype(np.float64))
         norm = float(np.linalg.norm(layer.scale))
-        self.note("scale_ratio", index, float(np.linalg.norm(size)) / norm if norm else np.nan)
+        self.note("scale_ratio", index, float(np.linalg.norm(size)) / norm if norm else np.inf)
         self.note("scale_max_abs", index, float(size.max()))
         self.note("scale_argmax", index, int(size.argmax()))
-        self.note("h_abs_min", index, float(magnitude.min()))
-        self.note("h_argmin", index, int(magnitude.argmin()))
+        self.note("h_abs_min", index, float(magnitude[worst]))
+        self.note("h_argmin", index, worst)
         self.note("h_small", index, int((magnitude < small_h).sum()))
         self.note("dead", index, int((layer.scale == 0).sum()))
         self.note("uncontrolled", index, int(update.uncontrolled.sum()))

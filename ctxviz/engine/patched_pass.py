@@ -27,7 +27,15 @@ from ctxviz.engine.ledger import Ledger
 from ctxviz.engine.sight import BLIND, Sight
 from ctxviz.numerics import rank_one, rms_target, scale_update
 from ctxviz.numerics.rms_norm import normalise
-from ctxviz.records import SOLVER_CASES, LayerPatch, LayerStats, LayerVectors, Rank1Update, VectorUpdate
+from ctxviz.records import (
+    RULES_WITH_MULTIPLIER,
+    SOLVER_CASES,
+    LayerPatch,
+    LayerStats,
+    LayerVectors,
+    Rank1Update,
+    VectorUpdate,
+)
 from ctxviz.settings import Variant
 
 NO_INPUT = SOLVER_CASES.index("no input")
@@ -76,7 +84,7 @@ def patched_pass(
         layer = _LayerPass(part, variant, context, scratch, ledger, small_h, layer_out)
         hooks += layer.hooks()
     inputs = kept_inputs(anatomy, [kept_ids], [kept_positions], sight)
-    # A model may overflow in float16: what is not finite is recorded as not measured, not warned about.
+    # A model may overflow in float16: what is no number is recorded as such, not warned about.
     with anatomy.lock, listening(hooks), np.errstate(all="ignore"):
         output = anatomy.model(**inputs)
     seconds = time.perf_counter() - started
@@ -150,7 +158,7 @@ class _LayerPass:
         index, note = self.part.index, self.ledger.note
         note("resid_ratio", index, _ratio(self.delta_v, self.resid_mid_context))
         product = np.linalg.norm(mlp_in) * np.linalg.norm(self.mlp_in_context)
-        note("cosine", index, float(mlp_in @ self.mlp_in_context / product) if product else np.nan)
+        note("cosine", index, float(mlp_in @ self.mlp_in_context / product) if product else np.inf)
         if self.patched:
             self.delta_z = torch.from_numpy(self.mlp_in_context - mlp_in)
             self.right = rank_one.right_factor(output[0, -1])
@@ -167,6 +175,8 @@ class _LayerPass:
         self, module: Any, inputs: torch.Tensor, output: torch.Tensor, metric: str, norm: float, name: str
     ) -> torch.Tensor | None:
         if self.right is None:
+            # z has no z / ||z||^2, so there is no update whose size could be told.
+            self.ledger.note(metric, self.part.index, np.inf)
             return None
         left = rank_one.project(module.weight, self.delta_z)
         self._keep_rank_one(metric, norm, name, left, self.right)
@@ -196,10 +206,15 @@ class _LayerPass:
         right = rank_one.right_factor(hidden)
         if self.right is None or right is None or radius_sq == 0 or not np.isfinite(self.goal).all():
             self.ledger.note("solver_case", index, NO_INPUT)
+            self.ledger.note("down_ratio", index, np.inf)
+            if rule in RULES_WITH_MULTIPLIER:
+                self.ledger.note("multiplier", index, np.inf)
             return None
         target = _solve(self.variant, self.part.scale, self.goal, radius_sq)
         self.ledger.note("solver_case", index, target.case)
-        self.ledger.note("multiplier", index, target.multiplier)
+        # NaN says that the rule has none, or that no coordinate is left to have one.
+        if not np.isnan(target.multiplier):
+            self.ledger.note("multiplier", index, target.multiplier)
         wanted = rms_target.to_hidden(target.n, rho, self.part.epsilon) - h_down
         left = torch.from_numpy(wanted.astype(np.float32)).to(output.device)
         self._keep_rank_one("down_ratio", self.part.down_norm, self.part.down_name, left, right)
@@ -251,4 +266,4 @@ def _solve(variant: Variant, scale: Any, goal: Any, radius_sq: float) -> rms_tar
 
 def _ratio(part: Any, whole: Any) -> float:
     norm = float(np.linalg.norm(whole))
-    return float(np.linalg.norm(part)) / norm if norm else float("nan")
+    return float(np.linalg.norm(part)) / norm if norm else float("inf")

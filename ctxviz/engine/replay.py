@@ -22,6 +22,7 @@ from ctxviz.engine.sight import BLIND, Sight
 from ctxviz.engine.twin import Twin
 from ctxviz.errors import MemoryRefusedError
 from ctxviz.models import memory
+from ctxviz.no_number import all_computed
 from ctxviz.numerics import distances
 from ctxviz.numerics.distances import Distribution
 from ctxviz.numerics.rounding import moved_by_ulps, round_through, ulp_seeds
@@ -170,28 +171,22 @@ def _replay(kind: str, one: _Pass, built: Distribution, baseline: Distribution) 
     replayed = Distribution(one.logits)
     gap = distances.compare(baseline, replayed)
     shift = gap.linf if built is baseline else distances.largest_difference(built, replayed)
-    return Replay(kind, gap.match, _or_nan(gap.tvd), _or_nan(shift), one.seconds)
+    return Replay(kind, gap.match, gap.tvd, shift, one.seconds)
 
 
 def _of_all(gaps: list[Replay], worst: Replay) -> Replay:
     """The worst of several seeds; the token counts as the same where it is for all, shifts by the largest."""
-    shifts = [gap.shift for gap in gaps]
-    shift = float("nan") if any(map(np.isnan, shifts)) else max(shifts)
+    shift = max(gap.shift for gap in gaps)
     return replace(worst, match=all(gap.match for gap in gaps), shift=shift)
 
 
 def _severity(found: Replay) -> tuple[float, float]:
-    """A pass without a distribution is the worst of all."""
-    return (np.inf if np.isnan(found.tvd) else found.tvd, np.nan_to_num(found.shift, nan=np.inf))
+    """A pass without a distribution, whose distances are infinite, is the worst of all."""
+    return found.tvd, found.shift
 
 
 def _drift(replayed: Doubles, built: Doubles) -> Any:
-    """Relative distance [n_layers] of two residual streams [n_layers, d]; NaN where it is not finite."""
+    """Relative distance [n_layers] of two residual streams [n_layers, d]; infinite where it is no number."""
     with np.errstate(all="ignore"):
         ratio = np.linalg.norm(replayed - built, axis=1) / np.linalg.norm(built, axis=1)
-        narrow = ratio.astype(np.float32)
-    return np.where(np.isfinite(narrow), narrow, np.float32(np.nan))
-
-
-def _or_nan(value: float | None) -> float:
-    return float("nan") if value is None else value
+    return all_computed(ratio)

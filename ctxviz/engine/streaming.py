@@ -6,6 +6,7 @@ on that history, shared by its variants.
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
 from typing import TYPE_CHECKING, Final
@@ -147,8 +148,9 @@ class Stream:
             self._baselines[dtype],
         )
         self._floor_seconds += time.perf_counter() - started
-        if floor.noise_floor_linf is not None:
-            self._floors[dtype] = floor.noise_floor_linf
+        gap = floor.noise_floor_linf
+        if gap is not None and math.isfinite(gap):
+            self._floors[dtype] = gap
         self._measured.add(dtype)
         self._ready.append(floor)
 
@@ -236,10 +238,10 @@ class Stream:
             variant=variant,
             match=gap.match,
             tie=not gap.match and self._is_tie(variant.dtype, margin),
-            tvd=_or_nan(gap.tvd),
-            logit_linf=_or_nan(gap.linf),
-            kl=_or_nan(gap.kl),
-            rank=-1 if gap.rank is None else gap.rank,
+            tvd=gap.tvd,
+            logit_linf=gap.linf,
+            kl=gap.kl,
+            rank=gap.rank,
             top=top,
             seconds=seconds,
             layers=layers,
@@ -275,10 +277,6 @@ def _no_next_token(dtype: str) -> str:
         f"The model's logits are not numbers in {dtype}, so it has no next token and its weights may be "
         "damaged; what was made so far is kept, so download or export the model again."
     )
-
-
-def _or_nan(value: float | None) -> float:
-    return float("nan") if value is None else value
 
 
 def stream(

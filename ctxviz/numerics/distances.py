@@ -1,5 +1,7 @@
 """How far two next-token distributions are apart. Softmax in float64; base-e logarithms (nats).
 
+What is computed and is no finite number is infinite, never NaN (:mod:`ctxviz.no_number`).
+
 Every function takes logits [V] of any float dtype, or a :class:`Distribution` that keeps their softmax for
 several comparisons. Source: MATHS section 7.
 """
@@ -14,6 +16,8 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import torch
 from torch import Tensor
+
+from ctxviz.no_number import computed
 
 if TYPE_CHECKING:
     from jaxtyping import Float, Float32, Float64, Int32, Int64
@@ -61,15 +65,18 @@ class Comparison:
 
     ``tvd`` is half the L1 distance of the probabilities, ``linf`` the largest absolute difference of logits,
     ``kl`` is KL(p || q) in nats, ``rank`` how many tokens the patched model puts before the baseline's best
-    one (equals count in the order of their ids). Where a side is no distribution all four are None;
-    ``linf`` and ``kl`` are None too where they are infinite.
+    one (equals count in the order of their ids). Where a side is no distribution the distances are infinite
+    and the rank is -1; ``linf`` and ``kl`` are infinite too where they are no number themselves.
     """
 
     match: bool
-    tvd: float | None
-    linf: float | None
-    kl: float | None
-    rank: int | None
+    tvd: float
+    linf: float
+    kl: float
+    rank: int
+
+
+_NO_DISTRIBUTION: Final = Comparison(False, math.inf, math.inf, math.inf, -1)
 
 
 def compare(
@@ -78,7 +85,7 @@ def compare(
     """All distances at once; ``match`` says that both have the same best token."""
     p, q = _together(_distribution(baseline), _distribution(patched))
     if not (p.valid and q.valid):
-        return Comparison(False, None, None, None, None)
+        return _NO_DISTRIBUTION
     rank = _rank(q.logits, p.best)
     difference = p.probs - q.probs
     # Subtracting the sums, equal but for rounding, cancels what rounding log-probabilities does to the rest.
@@ -90,9 +97,9 @@ def compare(
     return Comparison(
         match=rank == 0,
         tvd=0.5 * float(torch.linalg.vector_norm(difference, ord=1)),
-        linf=linf if math.isfinite(linf) else None,
+        linf=computed(linf),
         # It is never negative; a negative sum is rounding.
-        kl=max(kl, 0.0) if math.isfinite(kl) else None,
+        kl=computed(max(kl, 0.0)),
         rank=rank,
     )
 
@@ -103,19 +110,16 @@ def _together(p: Distribution, q: Distribution) -> tuple[Distribution, Distribut
     return p, q if q.logits.device == here else Distribution(q.logits.to(here))
 
 
-def largest_difference(one: Distribution, other: Distribution) -> float | None:
-    """The largest absolute difference of a logit, 0 where all are equal; None where it is not finite."""
+def largest_difference(one: Distribution, other: Distribution) -> float:
+    """The largest absolute difference of a logit, 0 where all are equal; infinite where it is no number."""
     one, other = _together(one, other)
-    gap = float(torch.sub(one.logits.to(torch.float64), other.logits).abs_().max())
-    return gap if math.isfinite(gap) else None
+    return computed(float(torch.sub(one.logits.to(torch.float64), other.logits).abs_().max()))
 
 
 def margin(logits: Float[Tensor, " V"] | Distribution) -> float:
-    """Difference of the two largest logits; inf where there is one token only, NaN where it has no value."""
+    """Difference of the two largest logits; infinite where there is one token only or no distribution."""
     p = _distribution(logits)
-    if not p.valid:
-        return math.nan
-    if p.logits.numel() == 1:
+    if not p.valid or p.logits.numel() == 1:
         return math.inf
     first, second = p.logits[p.first_two].tolist()
     return first - second

@@ -94,9 +94,9 @@ def right_factor(z: Float[Tensor, " in"]) -> Float32[Tensor, " in"] | None:
 
 
 def frobenius_ratio(left: Float[Tensor, " out"], right: Float[Tensor, " in"], weight_norm: float) -> float:
-    """``||left (x) right||_F / weight_norm``, in float64; NaN where the weight's norm is zero."""
+    """``||left (x) right||_F / weight_norm``, in float64; infinite where the weight's norm is zero."""
     if weight_norm == 0:
-        return float("nan")
+        return float("inf")
     left_norm, right_norm = (torch.linalg.vector_norm(v.cpu(), dtype=torch.float64) for v in (left, right))
     return float(left_norm) * float(right_norm) / weight_norm
 

@@ -131,11 +131,12 @@ def test_softmax_is_not_in_float32() -> None:
 @pytest.mark.parametrize("bad", [[1.0, math.nan, 2.0], [1.0, math.inf, 2.0], [-math.inf] * 3])
 def test_logits_that_are_no_distribution(bad: list[float]) -> None:
     good, bad_logits = torch.tensor([1.0, 2.0, 3.0]), torch.tensor(bad)
-    nothing = distances.Comparison(False, None, None, None, None)
+    nothing = distances.Comparison(False, math.inf, math.inf, math.inf, -1)
     for first, second in ((good, bad_logits), (bad_logits, good), (bad_logits, bad_logits)):
         assert distances.compare(first, second) == nothing
-        assert distances.compare(first, second).tvd is None
-    assert math.isnan(distances.margin(bad_logits))
+        one, other = distances.Distribution(first), distances.Distribution(second)
+        assert distances.largest_difference(one, other) == math.inf
+    assert distances.margin(bad_logits) == math.inf
     ids, probabilities = distances.top(bad_logits, 2)
     assert (len(ids), len(probabilities)) == (0, 0)
 
@@ -149,10 +150,10 @@ def test_excluded_tokens_count_as_impossible() -> None:
     assert (both.tvd, both.linf, both.rank) == (pytest.approx(alone.tvd), 0.5, 0)
     # Nothing the first allows may be impossible in the second, else KL is infinite.
     result = distances.compare(some, fewer)
-    assert (result.kl, result.linf, result.match) == (None, None, False)
+    assert (result.kl, result.linf, result.match) == (math.inf, math.inf, False)
     assert result.tvd == pytest.approx(1 / (1 + math.exp(-1)))
     narrower = distances.compare(fewer, some)
-    assert narrower.linf is None
+    assert narrower.linf == math.inf
     assert narrower.kl == pytest.approx(math.log(1 + math.e))
 
 
