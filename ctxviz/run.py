@@ -25,6 +25,7 @@ from ctxviz.records import (
     Reference,
     Step,
     TopTokens,
+    WithoutContext,
 )
 from ctxviz.settings import REPLAY_KINDS, RunSettings, Variant
 
@@ -75,6 +76,8 @@ class Run:
         self.dtypes: tuple[str, ...] = settings.ordered_dtypes
         self.outcome: str | None = None
         """Why it ended, in a few words; None while it may still grow."""
+        self.without_context: WithoutContext | None = None
+        """What the unpatched model writes without the context; None where it was not asked."""
         self.forgotten_vectors: int = 0
         """How many (step, variant) vectors were dropped to stay inside the byte budget."""
         self._tokens: list[tuple[int, int, str, int, str, float]] = []

@@ -1,6 +1,6 @@
 """From a prompt to a stream of steps: context pass, patched pass, replays, references."""
 
-from ctxviz.engine.blind import without_pictures
+from ctxviz.engine.blind import MOST_WITHOUT, without_context, without_pictures
 from ctxviz.engine.occlusion import covered, occlude
 from ctxviz.engine.prompt import prepare, tokenise
 from ctxviz.engine.rebuild import Rebuilt, check_model, rebuild
@@ -8,6 +8,7 @@ from ctxviz.engine.streaming import Stream, stream
 from ctxviz.engine.swap import swap
 
 __all__ = [
+    "MOST_WITHOUT",
     "Rebuilt",
     "Stream",
     "check_model",
@@ -18,5 +19,6 @@ __all__ = [
     "stream",
     "swap",
     "tokenise",
+    "without_context",
     "without_pictures",
 ]

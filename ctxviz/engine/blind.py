@@ -1,9 +1,10 @@
-"""The same question without the picture: the stock model goes on from what is left of the prompt."""
+"""The stock model's own answer with something of its prompt missing, and nothing of it in weights."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
 import torch
 
@@ -15,10 +16,36 @@ from ctxviz.engine.seeing import require_folded
 from ctxviz.errors import PrecisionError
 from ctxviz.numerics.distances import Distribution
 from ctxviz.picture_findings import WithoutPictures, folded_pictures
+from ctxviz.records import WithoutContext
 from ctxviz.run import Run
 
 if TYPE_CHECKING:
     from ctxviz.models import LoadedModel
+
+MOST_WITHOUT: Final = 12
+"""Tokens that show what a model says without the context; each costs a stock pass over the kept tokens."""
+
+
+def without_context(model: LoadedModel, run: Run) -> Iterator[WithoutContext]:
+    """Continue the prompt's kept tokens, greedily, at their own positions, with nothing in weights.
+
+    It is the unpatched model of the references, going on from its own tokens. The dtype is the one that wrote
+    the run's history. Yields after each token what is written so far, until there are as many as the run has,
+    MOST_WITHOUT, or an end of text; goes on from ``run.without_context`` where that was begun.
+
+    Raises:
+        SettingsError: the model is not the run's, or its pictures are not at hand.
+        PrecisionError: the logits are not numbers; what was yielded before stays.
+    """
+    check_model(model, run)
+    positions = run.context.kept(len(run.context.token_ids))
+    begun = run.without_context
+    if begun is not None and begun.ended:
+        return
+    ids = () if begun is None else begun.ids
+    left = _Left(model, run, positions, "Without the context")
+    for answer in left.answers(min(len(run), MOST_WITHOUT), ids):
+        yield WithoutContext(run.dtypes[0], answer.ids, answer.texts, answer.ended)
 
 
 def without_pictures(model: LoadedModel, run: Run) -> Iterator[WithoutPictures]:
@@ -33,33 +60,61 @@ def without_pictures(model: LoadedModel, run: Run) -> Iterator[WithoutPictures]:
         PrecisionError: the logits are not numbers; what was yielded before stays.
     """
     check_model(model, run)
-    context, dtype = run.context, run.dtypes[0]
+    context = run.context
     dropped = folded_pictures(context)
     if not dropped:
         require_folded(run, 0)
     gone = {p for k in dropped for p in range(context.images[k].start, context.images[k].end)}
     positions = [p for p in range(len(context.token_ids)) if p not in gone]
-    ids = [context.token_ids[p] for p in positions]
-    anatomy = anatomy_of(model.in_dtype(dtype), model.architecture)
-    sight = look(model, run.pictures, context)
-    written: tuple[int, ...] = ()
-    texts: tuple[str, ...] = ()
-    while len(written) < len(run):
+    for answer in _Left(model, run, positions, "Without the picture").answers(len(run)):
+        yield WithoutPictures(run.dtypes[0], dropped, answer.ids, answer.texts, answer.ended)
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What is written so far, and whether the last token is an end of text."""
+
+    ids: tuple[int, ...]
+    texts: tuple[str, ...]
+    ended: bool
+
+
+class _Left:
+    """What is left of a run's prompt, at its own positions, and the stock model that continues it."""
+
+    def __init__(self, model: LoadedModel, run: Run, positions: Sequence[int], missing: str) -> None:
+        """``missing`` begins the sentence of an error, e.g. ``Without the picture``."""
+        self._model = model
+        self._dtype = run.dtypes[0]
+        self._anatomy = anatomy_of(model.in_dtype(self._dtype), model.architecture)
+        self._sight = look(model, run.pictures, run.context)
+        self._ids = [run.context.token_ids[p] for p in positions]
+        self._positions = list(positions)
+        self._missing = missing
+
+    def answers(self, limit: int, begun: Sequence[int] = ()) -> Iterator[_Answer]:
+        """Greedy tokens after those of ``begun``, up to ``limit`` in all or an end of text."""
+        written = tuple(begun)
+        while len(written) < limit:
+            best = self._next(written)
+            written = (*written, best)
+            ended = best in self._model.eos_ids
+            yield _Answer(written, tuple(map(self._model.piece, written)), ended)
+            if ended:
+                return
+
+    def _next(self, written: tuple[int, ...]) -> int:
+        first = self._positions[-1] + 1
+        ids = (*self._ids, *written)
+        positions = (*self._positions, *range(first, first + len(written)))
         # No cache: position gaps are read one way only, as everywhere else.
-        inputs = kept_inputs(anatomy, [tuple(ids)], [tuple(positions)], sight)
-        with anatomy.lock, torch.inference_mode():
-            logits = anatomy.model(**inputs, logits_to_keep=1).logits[0, -1]
+        inputs = kept_inputs(self._anatomy, [ids], [positions], self._sight)
+        with self._anatomy.lock, torch.inference_mode():
+            logits = self._anatomy.model(**inputs, logits_to_keep=1).logits[0, -1]
         distribution = Distribution(logits)
         if not distribution.valid:
             raise PrecisionError(
-                f"Without the picture the model's logits are not numbers in {dtype}, so there is no answer "
+                f"{self._missing} the model's logits are not numbers in {self._dtype}, so there is no answer "
                 "to compare; make the run again with float32 or bfloat16 among its dtypes."
             )
-        best = distribution.best
-        written, texts = (*written, best), (*texts, model.piece(best))
-        ids.append(best)
-        positions.append(positions[-1] + 1)
-        ended = best in model.eos_ids
-        yield WithoutPictures(dtype, dropped, written, texts, ended)
-        if ended:
-            return
+        return distribution.best

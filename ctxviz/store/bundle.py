@@ -82,6 +82,7 @@ def load_run(source: str | Path | bytes | BinaryIO) -> Run:
             run.refer(Reference(k, dtype, **values))
     run.forgotten_vectors += about.forgotten_vectors
     run.outcome = about.outcome
+    run.without_context = about.without_context
     return run
 
 

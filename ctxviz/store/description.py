@@ -13,7 +13,7 @@ import numpy as np
 
 from ctxviz.errors import BundleError, SettingsError
 from ctxviz.folds import Context, Fold, ImageSpan
-from ctxviz.records import Baseline, ModelIdentity, TopTokens
+from ctxviz.records import Baseline, ModelIdentity, TopTokens, WithoutContext
 from ctxviz.run import SCHEMA_VERSION, Run
 from ctxviz.settings import RunSettings
 from ctxviz.shapes import writing
@@ -54,6 +54,7 @@ class Description:
     version: int
     scenes: tuple[str | None, ...]
     """For each picture the text of the scene it is said to be drawn from; None where it is another."""
+    without_context: WithoutContext | None
 
 
 def write(run: Run, steps: int, scenes: Sequence[str | None] = ()) -> bytes:
@@ -76,6 +77,8 @@ def write(run: Run, steps: int, scenes: Sequence[str | None] = ()) -> bytes:
     }
     if any(scene is not None for scene in scenes):
         described["scenes"] = list(scenes)
+    if run.without_context is not None:
+        described["without_context"] = asdict(run.without_context)
     return json.dumps(described, allow_nan=False, separators=(",", ":")).encode("ascii")
 
 
@@ -139,6 +142,7 @@ def read(data: bytes) -> Description:
         steps=tuple(_read_step(step, settings) for step in steps),
         version=version,
         scenes=_read_scenes(fields, len(context.images)),
+        without_context=_read_without_context(fields, settings),
     )
 
 
@@ -258,6 +262,19 @@ def _read_scene(text: object) -> str:
         with suppress(ValueError):
             return writing.write(writing.read(text))
     raise broken("the scene of a picture has no meaning")
+
+
+def _read_without_context(fields: Fields, settings: RunSettings) -> WithoutContext | None:
+    """What the unpatched model wrote; None where the file does not say, as an older one."""
+    if "without_context" not in fields:
+        return None
+    said = fields.child("without_context")
+    dtype, ids, texts = said.text("dtype"), said.integers("ids"), said.texts("texts")
+    if dtype not in settings.dtypes:
+        raise broken("its text without the context is of a dtype that its settings do not ask for")
+    if not 0 < len(ids) == len(texts) <= STEPS:
+        raise broken("its text without the context has no tokens, or other numbers of tokens and of pieces")
+    return WithoutContext(dtype, ids, texts, said.flag("ended"))
 
 
 def _check_fold(fold: Fold, tokens: int, pictures: int) -> None:
