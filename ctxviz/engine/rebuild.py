@@ -12,6 +12,8 @@ from ctxviz.engine.context_pass import ContextPass
 from ctxviz.engine.patched_pass import patched_pass
 from ctxviz.engine.prompt import look, prepare
 from ctxviz.errors import SettingsError
+from ctxviz.numerics import distances
+from ctxviz.numerics.distances import Comparison, Distribution
 from ctxviz.records import LayerPatch
 from ctxviz.run import Run
 from ctxviz.settings import RunSettings, Variant
@@ -35,6 +37,10 @@ class Rebuilt:
     """w [d] as the model stores it, by name of parameter, of every layer."""
     reference: str
     """What stock transformers loads the model by: a Hub id, or its folder on this machine."""
+    baseline: Distribution
+    """Of the next token, in the model with its context."""
+    gap: Comparison
+    """Of the building pass to it."""
 
 
 def check_model(model: LoadedModel, run: Run) -> None:
@@ -108,6 +114,7 @@ def rebuild(model: LoadedModel, run: Run, step: int, variant: Variant) -> Iterat
     )
     assert built.patches is not None
     scales = {part.scale_name: part.stored_scale for part in anatomy.layers}
+    baseline = Distribution(state.logits)
     yield Rebuilt(
         variant,
         step,
@@ -118,4 +125,6 @@ def rebuild(model: LoadedModel, run: Run, step: int, variant: Variant) -> Iterat
         built.patches,
         scales,
         model.stock_reference,
+        baseline,
+        distances.compare(baseline, Distribution(built.logits)),
     )
