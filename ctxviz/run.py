@@ -2,7 +2,8 @@
 
 Scalars and per-layer figures sit in arrays that grow by doubling, so a token's cost does not depend on how
 many came before. Readers take ``n = len(run)`` first and look at entries below it: those never change,
-except that a :class:`~ctxviz.records.Reference` may fill in a value that was not measured before.
+except that a :class:`~ctxviz.records.Reference` may fill in a value that was not measured before. NaN is what
+was not measured, infinite what was and is no number (:mod:`ctxviz.no_number`).
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from ctxviz.settings import REPLAY_KINDS, RunSettings, Variant
 if TYPE_CHECKING:
     from ctxviz.pictures import Picture
 
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
 END_OF_TEXT: Final = "end of text"
 """The outcome of a run whose last token is one of the model's ends."""
 STEP_METRICS: Final = ("match", "tie", "tvd", "logit_linf", "kl", "rank", "seconds")

@@ -12,7 +12,7 @@ from ctxviz.errors import BundleError
 from ctxviz.records import LAYER_METRICS, LayerStats, LayerVectors, Reference, Replay, Step, VariantStep
 from ctxviz.run import REFERENCE_METRICS, REPLAY_METRICS, Run, replay_name
 from ctxviz.settings import REPLAY_KINDS
-from ctxviz.store import archive, description, reading, stored_pictures, tables
+from ctxviz.store import archive, description, earlier, reading, stored_pictures, tables
 from ctxviz.store.description import Description
 from ctxviz.store.files import write_whole
 from ctxviz.store.limits import COORDINATE_ROWS, LAYERS, STEPS, TABLE_ROWS, WIDTH
@@ -72,6 +72,7 @@ def load_run(source: str | Path | bytes | BinaryIO) -> Run:
     series, references = reading.read_steps(parts["steps.parquet"], about)
     layers = reading.read_layers(parts["layers.parquet"], about)
     vectors = reading.read_coordinates(parts["coordinates.parquet"], about)
+    earlier.tell_apart(about, series, layers, vectors)
     pictures = stored_pictures.read(parts, about.context, about.scenes)
     run = Run(about.model, about.context, about.settings, pictures)
     for k in range(len(about.steps)):

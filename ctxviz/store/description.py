@@ -13,6 +13,7 @@ import numpy as np
 
 from ctxviz.errors import BundleError, SettingsError
 from ctxviz.folds import Context, Fold, ImageSpan
+from ctxviz.no_number import computed
 from ctxviz.records import Baseline, ModelIdentity, TopTokens, WithoutContext
 from ctxviz.run import SCHEMA_VERSION, Run
 from ctxviz.settings import RunSettings
@@ -24,7 +25,8 @@ from ctxviz.store.stored_pictures import check_places
 FORMAT: Final = "ctxviz-run"
 BIG: Final = 2**31 - 1
 OLDEST_VERSION: Final = 1
-"""The first schema version, which knew no replays and no stored scale, is still read."""
+"""The first schema version, which knew no replays and no stored scale, is still read, and the second, whose
+nulls also stood for what is no number (:mod:`ctxviz.store.earlier`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,7 +288,7 @@ def _check_fold(fold: Fold, tokens: int, pictures: int) -> None:
 
 def _read_step(fields: Fields, settings: RunSettings) -> StepText:
     baselines = tuple(
-        Baseline(b.text("dtype"), b.duration("margin"), _read_top(b.child("top")), b.duration("seconds"))
+        Baseline(b.text("dtype"), _read_margin(b), _read_top(b.child("top")), b.duration("seconds"))
         for b in fields.children("baselines")
     )
     tops = tuple(_read_top(top) for top in fields.children("tops"))
@@ -302,6 +304,11 @@ def _read_step(fields: Fields, settings: RunSettings) -> StepText:
         baselines=baselines,
         tops=tops,
     )
+
+
+def _read_margin(fields: Fields) -> float:
+    """JSON has no infinity, and a margin is always computed: null is no number."""
+    return computed(fields.duration("margin"))
 
 
 def _read_top(fields: Fields) -> TopTokens:

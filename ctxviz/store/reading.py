@@ -59,6 +59,8 @@ def read_steps(data: bytes, about: Description) -> tuple[dict[str, Array], dict[
         references = {
             name: _numbers(table, "steps", name).reshape(shape)[:, first] for name in REFERENCE_METRICS
         }
+    certain = [name for name in REPLAY_COLUMNS if name.endswith(("_match", "_seconds"))]
+    _always_numbers("steps", {name: series[name] for name in ("seconds", *certain)})
     of_gaps = ("tvd", "logit_linf", "seconds", *REPLAY_COLUMNS)
     _never_below(0, "steps", {name: series[name] for name in of_gaps} | references)
     _never_below(-1, "steps", {"rank": series["rank"]})
@@ -67,9 +69,16 @@ def read_steps(data: bytes, about: Description) -> tuple[dict[str, Array], dict[
     return series, references
 
 
-def _never_above(most: float, table: str, columns: dict[str, Array]) -> None:
+def _always_numbers(table: str, columns: dict[str, Array]) -> None:
     for name, values in columns.items():
-        if (values > most).any():
+        if np.isinf(values).any():
+            raise broken(f"the column {name} of its {table} table holds infinity, which it never is")
+
+
+def _never_above(most: float, table: str, columns: dict[str, Array]) -> None:
+    """Infinite is no number and not above anything."""
+    for name, values in columns.items():
+        if (np.isfinite(values) & (values > most)).any():
             raise broken(f"the column {name} of its {table} table holds a number above {most:g}")
 
 
@@ -209,12 +218,22 @@ def _read(
 
 
 def _numbers(table: pa.Table, name: str, column: str) -> Array:
-    """A column of numbers or flags: null floats are NaN, null integers -1; flags may not be null."""
+    """A column of numbers or flags: null floats are NaN, null integers -1; flags may not be null.
+
+    A NaN that is stored as such has no meaning here, null being what was not measured and infinity what is no
+    number, and is refused.
+    """
     values = table.column(column)
     kind = values.type
     is_flag = column in {"steps": FLAGS, "coordinates": MARKS}.get(name, ())
     if pa.types.is_floating(kind) and not is_flag:
-        return values.to_numpy()
+        found = values.to_numpy()
+        if int(np.isnan(found).sum()) != values.null_count:
+            raise broken(
+                f"the column {column} of its {name} table holds NaN, where null means not measured and"
+                " infinity no number"
+            )
+        return found
     if kind == pa.int32() and not is_flag:
         return pc.fill_null(values, -1).to_numpy()
     if kind == pa.bool_() and is_flag and not values.null_count:

@@ -1,7 +1,8 @@
 """A run as three tidy Parquet tables: a row per variant and step, and layer, and coordinate.
 
 Every table repeats the columns that name its rows, so that it can be read alone: ``step``, then the variant
-as ``update``, ``arithmetic``, ``dtype``, ``first_layer``, ``floor``. What was not measured is null.
+as ``update``, ``arithmetic``, ``dtype``, ``first_layer``, ``floor``. What was not measured is null; what was
+and is no number is infinite.
 """
 
 from __future__ import annotations

@@ -76,6 +76,83 @@ def test_odd_floats_survive() -> None:
     assert same(kept, again)
 
 
+def overflowed(**options: Any) -> Run:
+    """A run whose layer 3 of 4 is no number at step 1, for every variant; layer 0 is not patched."""
+    run = synthetic_run(
+        4, 8, 3, updates=["direct", "stable"], dtypes=["float16"], first_layer=1, replays=["batch"], **options
+    )
+    for name in ("h_abs_min", "gate_ratio", "output_error", "output_max_abs", "drift_batch", "cosine"):
+        run._fields[name].array[1, :, 3] = np.inf
+    run._fields["down_ratio"].array[1, 1, 3] = run._fields["multiplier"].array[1, 1, 3] = np.inf
+    run._fields["solver_case"].array[1, 1, 3] = SOLVER_CASES.index("no input")
+    for name in ("tvd", "logit_linf", "kl", "replay_batch_tvd", "replay_batch_shift"):
+        run._series[name].array[1] = np.inf
+    run._series["rank"].array[1] = -1
+    run._references["unpatched_tvd"].array[1] = np.inf
+    (baseline,) = run._baselines[1]
+    run._baselines[1] = (dataclasses.replace(baseline, margin=float("inf")),)
+    for i in range(2):
+        kept = run.vectors(1, i)
+        assert kept is not None
+        kept.h[3, 2:], kept.delta_v[3] = np.inf, np.inf
+        kept.delta_v[2, 1] = -np.inf
+    return run
+
+
+def test_no_number_is_infinite_in_the_file_and_comes_back() -> None:
+    run = overflowed()
+    bundle = saved(run)
+    assert differences(run, load_run(bundle)) == []
+    tables = {n: pq.read_table(io.BytesIO(parts_of(bundle)[f"{n}.parquet"])) for n in ("steps", "layers")}
+    assert np.isinf(tables["steps"]["tvd"].to_numpy()).tolist() == [False, False, True, True, False, False]
+    assert np.isinf(tables["steps"]["baseline_margin"].to_numpy()[2:4]).all()
+    assert json.loads(parts_of(bundle)["run.json"])["steps"][1]["baselines"][0]["margin"] is None
+    multiplier = tables["layers"].filter(pa.array(np.arange(24) // 8 == 1))["multiplier"].to_pylist()
+    assert multiplier[:4] == [None] * 4, "direct has none"
+    assert multiplier[4] is None, "not patched"
+    assert multiplier[7] == float("inf")
+
+
+def as_version_2(bundle: bytes) -> bytes:
+    """As it was written before the two were told apart."""
+    parts = parts_of(bundle)
+    for name in ("steps", "layers", "coordinates"):
+
+        def without_infinities(table: pa.Table) -> pa.Table:
+            for i, column in enumerate(table.column_names):
+                if pa.types.is_floating(table[column].type):
+                    values = table[column].to_numpy()
+                    values = np.where(np.isinf(values), np.nan, values).astype(values.dtype)
+                    table = table.set_column(i, column, pa.array(values, from_pandas=True))
+            return table
+
+        parts = retabled(parts, f"{name}.parquet", without_infinities)
+    about = json.loads(parts["run.json"]) | {"schema_version": 2}
+    return packed(parts | {"run.json": json.dumps(about).encode()})
+
+
+def test_an_older_null_of_what_is_always_computed_is_no_number() -> None:
+    run = overflowed(seed=1)
+    for i in range(2):
+        kept = run.vectors(1, i)
+        assert kept is not None
+        # A null has no sign.
+        kept.delta_v[2, 1] = np.inf
+    old = load_run(as_version_2(saved(run)))
+    # A reference may have been left unmeasured.
+    assert np.isnan(old.reference("unpatched_tvd", "float16")[1])
+    run._references["unpatched_tvd"].array[1] = np.nan
+    assert differences(run, old) == []
+    assert np.isnan(old.field("h_abs_min", 0)[0]).all(), "not patched"
+    assert np.isnan(old.field("down_ratio", 0)).all(), "direct leaves W_down alone"
+    assert np.isnan(old.field("drift_ulp", 0)).all(), "not asked for"
+    assert np.isnan(old.replay("ulp", "tvd", 0)).all()
+    # Since the third version a null is what was not measured.
+    new = json.loads(parts_of(as_version_2(saved(run)))["run.json"]) | {"schema_version": 3}
+    told = load_run(packed(parts_of(as_version_2(saved(run))) | {"run.json": json.dumps(new).encode()}))
+    assert np.isnan(told.series("tvd", 0)[1])
+
+
 def test_only_the_kept_vectors_are_written_and_m_is_held_once() -> None:
     run = synthetic_run(**SMALL)
     del run._vectors[0, 0], run._vectors[0, 1]

@@ -48,6 +48,13 @@ def column(name: str, values: Callable[[pa.ChunkedArray], Any]) -> Callable[[pa.
     return lambda t: t.set_column(t.column_names.index(name), name, values(t[name]))
 
 
+def set_first(values: pa.ChunkedArray, number: float) -> pa.Array:
+    """The column with another first number, stored as it is."""
+    found = values.to_numpy().copy()
+    found[0] = number
+    return pa.array(found, mask=np.append(False, values.is_null().to_numpy()[1:]))
+
+
 def swapped(t: pa.Table) -> pa.Table:
     cells = 6 * 16
     return pa.concat_tables([t.slice(cells, cells), t.slice(0, cells), t.slice(2 * cells)])
@@ -55,7 +62,7 @@ def swapped(t: pa.Table) -> pa.Table:
 
 BAD_DESCRIPTIONS: dict[str, tuple[Callable[[dict[str, Any]], None], str]] = {
     "another format": (put("format", value="zip"), "does not describe"),
-    "newer": (put("schema_version", value=7), "version 7, newer than the 2 read here; update"),
+    "newer": (put("schema_version", value=7), "version 7, newer than the 3 read here; update"),
     "older": (put("schema_version", value=0), "version 0, older than the 1 read here; open it with"),
     "version as text": (put("schema_version", value="1"), "schema version"),
     "version as a flag": (put("schema_version", value=True), "schema version"),
@@ -186,6 +193,20 @@ BAD_TABLES: dict[str, tuple[str, Callable[[pa.Table], pa.Table], str]] = {
         column("solver_case", lambda c: pa.array(["x"] * len(c))),
         "unknown word",
     ),
+    "a NaN that is stored": (
+        "steps.parquet",
+        column("kl", lambda c: set_first(c, np.nan)),
+        "column kl of its steps table holds NaN",
+    ),
+    "a NaN in a layer": ("layers.parquet", column("h_abs_min", lambda c: set_first(c, np.nan)), "holds NaN"),
+    "a NaN in a cell": ("coordinates.parquet", column("h", lambda c: set_first(c, np.nan)), "holds NaN"),
+    "endless seconds": ("steps.parquet", column("seconds", lambda c: set_first(c, np.inf)), "never is"),
+    "an infinite match": (
+        "steps.parquet",
+        column("replay_batch_match", lambda c: set_first(c, np.inf)),
+        "never is",
+    ),
+    "minus infinity": ("steps.parquet", column("tvd", lambda c: set_first(c, -np.inf)), "below 0"),
     "half a layer": ("coordinates.parquet", lambda t: t.slice(0, len(t) - 8), "incomplete"),
     "blocks swapped": ("coordinates.parquet", swapped, "out of order"),
     "a block twice": ("coordinates.parquet", lambda t: pa.concat_tables([t.slice(0, 96), t]), "out of order"),
