@@ -25,6 +25,10 @@ NARROWEST: Final = 0.16
 ROOM_FOR_MARKS: Final = 0.9
 """Decades above the data for ✗ and ≈."""
 TICK_CHARACTERS: Final = 11
+_ORDER: Final = (
+    "From the front: what differs without any patch being at fault, the patch while it is built, its weights"
+    " run again, and no patch at all."
+)
 _NOTHING: Final = (
     "Nothing finite was measured at any token, so there is nothing to draw; where float16 overflows, bfloat16"
     " does not."
@@ -87,18 +91,14 @@ def budget(run: Run, variant: int, theme: Theme = LIGHT) -> FigureCard:
     below_plot(figure, -0.24)
     caption = join(
         [
-            "For each token, from the front: what differs without any patch being at fault, the patch while"
-            " it is built, its weights run again, and no patch at all; the higher, the further from the"
-            " model with context.",
+            "What of each distance was there anyway; the higher, the further from the model with context.",
             "" if n <= MOST_COLUMNS else f"More than {MOST_COLUMNS} tokens are drawn as steps.",
             *marks,
-            _sparse(drawn, n),
-            _worst_words(run, variant),
-            _never(every),
             exact_zeros(list(drawn.values())),
         ]
     )
-    return FigureCard(figure, title, caption, _alt(title, drawn, texts), table)
+    more = join([_ORDER, _sparse(drawn, n), _worst_words(run, variant), _never(every)])
+    return FigureCard(figure, title, caption, _alt(title, drawn, texts), table, more)
 
 
 def worst_replay(run: Run, variant: int) -> Values:

@@ -9,6 +9,7 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
+from ctxviz.alarm_cells import BLOW_UP
 from ctxviz.figures.card import FigureCard, blank, join
 from ctxviz.figures.cell import (
     Cell,
@@ -30,6 +31,7 @@ from ctxviz.settings import EPSILONS
 
 HEIGHT: Final = 420
 WORST: Final = 10
+_CAPTION: Final = "Each dot is a coordinate: small denominators on the left, large changes at the top."
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,7 @@ def _worst(
 
 def coordinates(run: Run, step: int, layer: int, variant: int, theme: Theme = LIGHT) -> FigureCard:
     """|h_j| against |dm_j| of one layer, token and variant on log-log axes, the worst ten named."""
-    title = f"{where(run, step, layer, variant)}: where it blows up"
+    title = f"{where(run, step, layer, variant)}: {_what(run, step, layer, variant)}"
     figure = blank(
         theme, height=HEIGHT, x_title="|h|, the denominator", y_title="|Δm|, the change of the scale"
     )
@@ -90,10 +92,15 @@ def coordinates(run: Run, step: int, layer: int, variant: int, theme: Theme = LI
     finite = (c for c in worst if np.isfinite(c.h) and np.isfinite(c.delta_m))
     name_points(figure, frame, at, {c.j: f"{c.j}{' ◇' if c.dead else ''}" for c in finite}, theme)
     log_axes(figure, frame)
-    caption = join(
-        [_slope(product), epsilon_sentence(cell, line), dead_sentence(cell), *flags, edge_sentences(h, dm)]
-    )
-    return FigureCard(figure, title, caption, _alt(title, h, dm, cell, worst[0]), cell.table())
+    caption = join([_CAPTION, dead_sentence(cell), *flags, edge_sentences(h, dm)])
+    more = join([_slope(product), epsilon_sentence(cell, line)])
+    return FigureCard(figure, title, caption, _alt(title, h, dm, cell, worst[0]), cell.table(), more)
+
+
+def _what(run: Run, step: int, layer: int, variant: int) -> str:
+    """A blow-up is called one where the alarm of that name fires, or where the ratio is no number."""
+    ratio = float(run.field("scale_ratio", variant)[layer, step])
+    return "where it blows up" if ratio > BLOW_UP else "changes and their denominators"
 
 
 def _add_epsilon(figure: go.Figure, frame: Frame, cell: Cell, theme: Theme) -> bool:
@@ -168,12 +175,11 @@ def _add_products(
 
 
 def _slope(product: str) -> str:
-    line = (
-        "along a line |Δv| is the same, so the smaller the denominator the larger the change: slope −1"
-        if product == "|Δv|"
-        else "along a line the change times its denominator is the same: slope −1"
-    )
-    return f"Each dot is a coordinate; {line}."
+    if product == "|Δv|":
+        return (
+            "Along a line |Δv| is the same, so the smaller the denominator the larger the change: slope −1."
+        )
+    return "Along a line the change times its denominator is the same: slope −1."
 
 
 def _alt(title: str, h: Floats, dm: Floats, cell: Cell, first: Coordinate) -> str:

@@ -58,8 +58,7 @@ def everywhere(run: Run, coordinate: int, variant: int, theme: Theme = LIGHT) ->
     counts = [_draw(figure, panel, kept, patched, texts, theme) for panel in panels]
     caption = join(
         [
-            f"Left the denominator of coordinate {coordinate}, dark where it is small; right the change"
-            " of its scale, bright where it is large.",
+            "Left its denominator, dark where small; right the change of its scale, bright where large.",
             *_sentences(counts, kept, run.variants[variant].first_layer),
         ]
     )

@@ -42,8 +42,7 @@ def _metric(name: str) -> Callable[[Run, int], Values]:
 _LOGIT_GAP = _Chart(
     "Largest logit gap",
     "max |Δ logit|",
-    "The largest difference between a logit with the context and the same logit of the patched model"
-    " without it; lower is closer.",
+    "The largest difference of a logit between the model with context and the patched one; lower is closer.",
     "logit_linf",
     _metric("logit_linf"),
     "noise_floor_linf",
@@ -61,8 +60,7 @@ _TVD = _Chart(
 _PATCH = _Chart(
     "Patch over scale vector",
     "‖Δm‖ / ‖m‖",
-    "The change of the post-MLP scale vector beside the vector itself, in its largest layer; above 1"
-    " the patch outweighs the weights.",
+    "The change of the scale vector beside the vector itself, in its largest layer; above 1 it outweighs it.",
     "scale_ratio",
     largest_scale_ratio,
     None,

@@ -33,7 +33,7 @@ class Metric:
 
 
 def _drift(title: str, symbol: str, how: str) -> Metric:
-    meaning = f"How far the layer's output moves when the finished weights run again {how}; bright is far."
+    meaning = f"How far the layer's output moves when weights run again {how}; bright is far."
     return Metric(f"Replay drift, {title}", f"‖Δx‖ / ‖x‖, {symbol}", meaning)
 
 
@@ -41,7 +41,7 @@ METRICS: Final = {
     "h_abs_min": Metric(
         "Smallest denominator |h|",
         "min |h|",
-        "The smallest number the scale update divides by; dark is small, and there the patch blows up.",
+        "The smallest number the scale update divides by; dark is small, and there a patch may blow up.",
         small_is_bad=True,
     ),
     "scale_max_abs": Metric(
@@ -83,21 +83,19 @@ METRICS: Final = {
     "down_ratio": Metric(
         "Patch over down matrix",
         "‖ΔW‖ / ‖W‖, down",
-        "The size of the rank-one change of the down matrix beside the matrix; no value where the rule leaves"
-        " it alone; bright is large.",
+        "The size of the rank-one change of the down matrix beside the matrix; bright is large. None where"
+        " the rule leaves it alone.",
     ),
     "dead": Metric(
         "Dead coordinates",
         "n dead",
-        "How many coordinates have a scale m of exactly zero, so that no change of the norm's input reaches"
-        " them; bright is many.",
+        "How many scales m are exactly zero, so that no change of the norm's input passes; bright is many.",
         kind="count",
     ),
     "uncontrolled": Metric(
         "Uncontrolled coordinates",
         "n uncontrolled",
-        "How many coordinates keep their error, since the denominator is zero or the change does not fit the"
-        " dtype; bright is many.",
+        "How many coordinates keep their error: h is zero or the change does not fit; bright is many.",
         kind="count",
     ),
     "swallowed": Metric(
@@ -114,8 +112,8 @@ METRICS: Final = {
     "cosine": Metric(
         "Turn of the MLP's input",
         "1 − cos(z, z_C)",
-        "How far the MLP's input points away from where it points with the context: 0 is the same direction,"
-        " 1 a right angle; bright is far. A value slightly below 0 is rounding.",
+        "How far the MLP's input turns away: 0 is the same direction, 1 a right angle; bright is far. A value"
+        " slightly below 0 is rounding.",
     ),
     "output_max_abs": Metric(
         "Largest output of the layer",
@@ -125,8 +123,8 @@ METRICS: Final = {
     "multiplier": Metric(
         "Multiplier of the least squares",
         "|λ|",
-        "The size of the multiplier that holds the target on its sphere; dark is near 0, where the scale"
-        " hardly has to change. No value where the rule has none.",
+        "What holds the target on its sphere; dark is near 0, where the scale hardly has to change. No value"
+        " where the rule has none.",
         signed="λ",
     ),
     "solver_case": Metric(
@@ -138,9 +136,7 @@ METRICS: Final = {
     ),
     "drift_same": _drift("same kernel", "same", "by the same kernel"),
     "drift_batch": _drift("batch of two", "batch", "in a batch of two"),
-    "drift_ulp": _drift(
-        "one unit in the last place", "ulp", "after the input embedding moved by one unit in the last place"
-    ),
+    "drift_ulp": _drift("one unit in the last place", "ulp", "with the input moved by one ulp"),
     "drift_rounded": _drift("rounded", "rounded", "rounded through another dtype"),
 }
 """What can be drawn, by key, in the order to offer it."""

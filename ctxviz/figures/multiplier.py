@@ -55,16 +55,16 @@ def multiplier(run: Run, step: int, layer: int, variant: int, theme: Theme = LIG
     opposed = int((predicted * cell.delta_m < 0).sum())
     caption = join(
         [
-            f"λ = {sci(lam)}, {case} case: in exact arithmetic every dot{_of_floored(cell)} lies on the line;"
-            " what lies off it was moved by rounding.",
+            f"λ = {sci(lam)}, {case} case; what lies off the line was moved by rounding.",
             _on_floor(cell, free),
             f"▲ {counted(opposed, 'coordinate')} {_has(opposed)} the opposite sign." if opposed else "",
             _left_out(int(cell.dead.sum())),
             edge_sentences(x[~cell.dead], y[~cell.dead]),
         ]
     )
+    more = f"In exact arithmetic every dot{_of_floored(cell)} lies on the line Δm = λ / m."
     table = cell.table(lambda_over_m=predicted, free=free & ~cell.dead)
-    return FigureCard(figure, title, caption, _alt(title, lam, x, y, free & ~cell.dead, named), table)
+    return FigureCard(figure, title, caption, _alt(title, lam, x, y, free & ~cell.dead, named), table, more)
 
 
 def _missing(cell: Cell, lam: float, case: str) -> Missing | None:

@@ -62,7 +62,8 @@ def occlusion(found: Occlusion, picture: Picture, theme: Theme = LIGHT) -> Figur
     if best is not None:
         _mark(figure, best, values, theme)
     title = f"What the patches of token {found.step} carry of picture {found.picture + 1}"
-    return FigureCard(figure, title, _caption(found, values, picture), _alt(found, values), _table(found))
+    caption, more = _caption(found, values, picture), join([_how(found), _control(found)])
+    return FigureCard(figure, title, caption, _alt(found, values), _table(found), more)
 
 
 def field(found: Occlusion) -> NDArray[np.float64]:
@@ -210,15 +211,20 @@ def _caption(found: Occlusion, values: NDArray[np.float64], picture: Picture) ->
     wide, high = picture.image.size
     return join(
         [
-            f"Each square in turn was covered with {cover_words(found.colour)} and the patches were made"
-            " anew, after the same history; the colour is the total-variation distance (TVD, 0 to 1) between"
-            " what these say and what the patches of the whole picture say.",
+            "The colour tells how far the answer moves (TVD) when this square is covered.",
             _strongest_words(found, best),
-            _control(found),
             "The picture is drawn square, as the model sees it." if wide != high else "",
             f"– {counted(lost, 'square')} gave no distribution." if lost else "",
             f"– {counted(waiting, 'square')} not covered yet." if waiting else "",
         ]
+    )
+
+
+def _how(found: Occlusion) -> str:
+    return (
+        f"Each square in turn was covered with {cover_words(found.colour)} and the patches were made anew,"
+        " after the same history; the total-variation distance (TVD, 0 to 1) is between what these say and"
+        " what the patches of the whole picture say."
     )
 
 

@@ -88,9 +88,7 @@ def pair(
         _name_parting(figure, runs, parted, theme)
     caption = join(
         [
-            "Above, the distance of each run's patched model from its own baseline; below,"
-            f" {shown[1]} over {shown[0]} in powers of ten: above 0 {shown[1]} is further off.",
-            _middle(ratio, shown),
+            f"Above, each run's distance from its own baseline; below, {shown[1]} over {shown[0]}.",
             _parting(runs, parted, shown),
             counts,
             exact_zeros(tvd),
@@ -99,7 +97,13 @@ def pair(
         ]
     )
     table = _table(runs, tvd, ratio, shown)
-    return FigureCard(figure, title, caption, _alt(title, words, tvd, runs, parted, shown), table)
+    more = join(
+        [
+            f"The lower part is in powers of ten: above 0 {shown[1]} is further off than {shown[0]}.",
+            _middle(ratio, shown),
+        ]
+    )
+    return FigureCard(figure, title, caption, _alt(title, words, tvd, runs, parted, shown), table, more)
 
 
 def _floor(run: Run, variant: int, n: int) -> Values:

@@ -48,11 +48,9 @@ def held_lines(run: Run, variant: int, theme: Theme = LIGHT) -> FigureCard:
     title = f"One token's weights kept: {label(run.variants[variant], run.variants)}"
     if hold is None or not measured(run, variant, HELD).any():
         return _nothing(run, variant, theme, title, "token that is held")
-    lead = (
-        f"The weights of token {hold} {quoted(run.token(hold)[4])} are kept for every later token. The"
-        " theorem's weights belong to one token: at the next one they may be no better than no patch."
-    )
-    return _token_card(run, variant, [HELD], theme, title, lead)
+    lead = f"The weights of token {hold} {quoted(run.token(hold)[4])}, kept for every later token."
+    more = "The theorem's weights belong to one token: at the next one they may be no better than no patch."
+    return _token_card(run, variant, [HELD], theme, title, lead, more)
 
 
 def drift_lines(run: Run, step: int, variant: int, theme: Theme = LIGHT) -> FigureCard:
@@ -80,9 +78,7 @@ def drift_lines(run: Run, step: int, variant: int, theme: Theme = LIGHT) -> Figu
     growth = [_growth(kind, values) for kind, values in columns.items()]
     caption = join(
         [
-            "Each replay's difference from the building pass, layer by layer: a straight climb is growth by"
-            " the same factor in every layer. The building pass corrects itself and stays low.",
-            *growth,
+            "Each replay's difference from the building pass after every layer; straight is steady growth.",
             exact_zeros(list(columns.values())),
             missing([*columns.values(), error]),
         ]
@@ -92,10 +88,13 @@ def drift_lines(run: Run, step: int, variant: int, theme: Theme = LIGHT) -> Figu
     alt = join(
         [f"{title}: {counted(len(columns), 'replay')} over {len(layers)} layers, logarithmic.", *growth]
     )
-    return FigureCard(figure, title, caption, alt, table)
+    more = join(["The building pass corrects itself and stays low.", *growth])
+    return FigureCard(figure, title, caption, alt, table, more)
 
 
-def _token_card(run: Run, variant: int, kinds: list[str], theme: Theme, title: str, lead: str) -> FigureCard:
+def _token_card(
+    run: Run, variant: int, kinds: list[str], theme: Theme, title: str, lead: str, more: str = ""
+) -> FigureCard:
     n = len(run)
     built = run.series("tvd", variant)[:n]
     replays = {kind: run.replay(kind, "tvd", variant)[:n] for kind in kinds}
@@ -128,7 +127,7 @@ def _token_card(run: Run, variant: int, kinds: list[str], theme: Theme, title: s
     table |= {name: column(values) for name, values in references.items()}
     ranges = [_range(BUILDING, built), *(_range(KIND_WORDS[k].short, v) for k, v in replays.items())]
     alt = join([f"{title}: TVD over {counted(n, 'token')}, logarithmic.", *ranges])
-    return FigureCard(figure, title, caption, alt, table)
+    return FigureCard(figure, title, caption, alt, table, more)
 
 
 def _references(run: Run, variant: int, n: int) -> dict[str, Values]:

@@ -89,15 +89,18 @@ def rounding(run: Run, step: int, layer: int, variant: int, theme: Theme = LIGHT
     log_axes(figure, frame)
     caption = join(
         [
-            f"The patch rounds w + Δm to {cell.variant.dtype} (Gemma stores w and applies m = 1 + w);"
-            " times h, that error is what the layer's output is off by, at most the line's value times |h|.",
+            f"What storing the scale in {cell.variant.dtype} moves in the layer's output.",
             dead_sentence(cell),
             *flags,
             edge_sentences(x, cost),
         ]
     )
+    more = (
+        f"The patch rounds w + Δm to {cell.variant.dtype} (Gemma stores w and applies m = 1 + w); times h,"
+        " that error is what the layer's output is off by, at most the line's value times |h|."
+    )
     table = cell.table(w=cell.w, error=error, cost=cost)
-    return FigureCard(figure, title, caption, _alt(title, cell, cost, named), table)
+    return FigureCard(figure, title, caption, _alt(title, cell, cost, named), table, more)
 
 
 def _usable(cell: Cell) -> Cell | Missing:

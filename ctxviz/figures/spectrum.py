@@ -57,15 +57,15 @@ def spectrum(run: Run, step: int, layer: int, variant: int, theme: Theme = LIGHT
     figure.update_layout(showlegend=False)
     caption = join(
         [
-            f"Every division by h in this layer, from the smallest; {_below(h, small)}.",
-            _floor_sentence(h, floor, "τ" in drawn),
-            epsilon_sentence(cell, "ε" in drawn),
+            f"Every denominator of this layer, smallest first; {_below(h, small)}.",
             dead_sentence(cell),
             *flags,
             _edges(h),
         ]
     )
-    return FigureCard(figure, title, caption, _alt(title, h, named), cell.table(rank=rank.astype(np.int64)))
+    more = join([_floor_sentence(h, floor, "τ" in drawn), epsilon_sentence(cell, "ε" in drawn)])
+    table = cell.table(rank=rank.astype(np.int64))
+    return FigureCard(figure, title, caption, _alt(title, h, named), table, more)
 
 
 def _range(h: Floats, references: tuple[float, ...]) -> tuple[float, float, float]:
@@ -126,9 +126,7 @@ def _name(figure: go.Figure, named: list[int], y: Floats, within: tuple[float, f
 
 def _below(h: Floats, small: float) -> str:
     n = int((h < small).sum())
-    return (
-        f"{n or 'none'} of {len(h)} {'is' if n <= 1 else 'are'} below {sci(small)}, the threshold for small"
-    )
+    return f"{n or 'none'} of {len(h)} {'is' if n <= 1 else 'are'} below {sci(small)}"
 
 
 def _floor_sentence(h: Floats, floor: float | None, drawn: bool) -> str:

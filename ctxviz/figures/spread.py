@@ -31,10 +31,7 @@ def tvd_boxes(runs: Named, theme: Theme = LIGHT, floor: float | None = None) -> 
     With a ``floor`` the floored variants of other floors are left out.
     """
     title = "Spread of the total-variation distance"
-    lead = (
-        "One box per prompt and variant: the middle half of its tokens, the line at the median, whiskers"
-        " to the smallest and largest."
-    )
+    lead = "One box per prompt and variant: the middle half of its tokens, median, whiskers to the extremes."
     figure = blank(theme, height=420, x_title="prompt", y_title="TVD")
     names, variants, every = _names(runs), _variants(runs, floor), _samples(runs, floor)
     samples = {key: values for key, values in every.items() if np.isfinite(values).any()}
@@ -67,10 +64,7 @@ def match_rates(runs: Named, theme: Theme = LIGHT, floor: float | None = None) -
     With a ``floor`` the floored variants of other floors are left out.
     """
     title = "How often the token is the same"
-    lead = (
-        "Share of tokens that are the baseline's, over all prompts; the bar is Wilson's 95 % interval, as if"
-        " tokens were independent."
-    )
+    lead = "Share of tokens that are the baseline's, over all prompts; the bar is Wilson's 95 % interval."
     variants = _variants(runs, floor)
     counts = {variant: _counts(runs, variant) for variant in variants}
     counts = {variant: found for variant, found in counts.items() if found[2]}
@@ -96,7 +90,8 @@ def match_rates(runs: Named, theme: Theme = LIGHT, floor: float | None = None) -
         for name, (same, tie, n) in zip(names, counts.values(), strict=True)
     ]
     alt = f"{title} over {counted(len(_names(runs)), 'prompt')}. {'; '.join(sentences)}."
-    return FigureCard(figure, title, join([lead, tied]), alt, _rate_table(names, counts))
+    more = "The interval takes tokens for independent of each other."
+    return FigureCard(figure, title, join([lead, tied]), alt, _rate_table(names, counts), more)
 
 
 def _names(runs: Named) -> list[str]:

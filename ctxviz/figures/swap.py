@@ -58,16 +58,20 @@ def swap_distances(found: Swap, theme: Theme = LIGHT) -> FigureCard:
     table: Table = {"layer": layers.tolist()} | _pictures(found, len(layers))
     table |= {part: column(found.distances[part]) for part in PARTS}
     title = f"How far the patches of B are from those of A, token {found.step}"
-    return FigureCard(figure, title, _distance_words(found, columns), _distance_alt(columns), table)
+    more = join(
+        [
+            _who(found),
+            f"Patches of {label(found.variant, [found.variant])}.",
+            "Frobenius norm for the matrices, from their factors; Euclidean norm for the scale vector.",
+        ]
+    )
+    return FigureCard(figure, title, _distance_words(found, columns), _distance_alt(columns), table, more)
 
 
 def _distance_words(found: Swap, columns: list[np.ndarray]) -> str:
     return join(
         [
-            _who(found),
-            "0: the same patch whichever picture; 1: the difference is as large as A's patch itself."
-            " Frobenius norm for the matrices, from their factors; Euclidean norm for the scale vector.",
-            f"Patches of {label(found.variant, [found.variant])}.",
+            "0: the same patch whichever picture; 1: the difference is as large as A's patch itself.",
             exact_zeros(columns),
             *_gap_words(found, columns),
         ]
@@ -165,9 +169,10 @@ def crosswise(found: Swap, theme: Theme = LIGHT) -> FigureCard:
     return FigureCard(
         figure,
         f"Whose answer the patches give, token {found.step}",
-        _cross_words(found, rows, ids),
+        _cross_words(rows, ids),
         f"{_who(found)} {_cross_alt(rows)}",
         _cross_table(found, ids, texts, rows),
+        _cross_more(found),
     )
 
 
@@ -240,18 +245,26 @@ def _tokens(found: Swap) -> list[int]:
     return list(ids)
 
 
-def _cross_words(found: Swap, rows: list[_Row], ids: list[int]) -> str:
+def _cross_more(found: Swap) -> str:
     a, b = found.voices
+    return join(
+        [
+            _who(found),
+            "Outlined are the written patches of that picture, run on a stock copy of the model that has no"
+            " picture.",
+            f"TVD of A's patches to the model with A {sci(a.tvd_own)}, with B {sci(a.tvd_other)};"
+            f" of B's patches to the model with B {sci(b.tvd_own)}, with A {sci(b.tvd_other)};"
+            f" of the two models {sci(found.context_tvd)}.",
+        ]
+    )
+
+
+def _cross_words(rows: list[_Row], ids: list[int]) -> str:
     silent = [row.name for row in rows if not len(row.top.ids)]
     barless = sum(i not in row.probabilities for row in rows if len(row.top.ids) for i in ids)
     return join(
         [
-            _who(found),
-            "Filled, A and B: the model reads that picture. Outlined, ΔA and ΔB: the written patches of that"
-            " picture run on a stock copy of the model that has no picture.",
-            f"TVD of A's patches to the model with A {sci(a.tvd_own)}, with B {sci(a.tvd_other)};"
-            f" of B's patches to the model with B {sci(b.tvd_own)}, with A {sci(b.tvd_other)};"
-            f" of the two models {sci(found.context_tvd)}.",
+            "Filled, A and B: the model reads that picture; outlined, ΔA and ΔB: its patches alone.",
             f"{are(barless, 'bar')} missing, where a token is not among the most probable ones that are kept"
             " of each."
             if barless

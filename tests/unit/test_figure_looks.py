@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,6 +11,7 @@ import pytest
 
 from ctxviz.figures.before_after import before_after
 from ctxviz.figures.card import LOG_TICKS, FigureCard
+from ctxviz.figures.coordinates import coordinates
 from ctxviz.figures.everywhere import everywhere
 from ctxviz.figures.occlusion import occlusion
 from ctxviz.figures.pair import pair
@@ -22,6 +25,8 @@ from tests.unit.test_numerics_figures import all_cards as cards_of_numerics
 from tests.unit.test_numerics_figures import replayed
 
 SMALLEST = 14
+LINE = 106
+"""Characters of a caption that stand on one line of a figure 750 px wide."""
 
 
 @pytest.fixture(scope="module")
@@ -77,3 +82,20 @@ def test_a_logarithmic_axis_numbers_every_gridline_at_every_zoom(cards: list[Fig
                 # Fixed ticks would leave a part that is zoomed into without any.
                 assert not {"tickvals", "dtick", "ticktext"} & set(axis), card.title
     assert seen > 20
+
+
+def test_a_caption_is_one_line_and_its_explanation_is_asked_for(cards: list[FigureCard]) -> None:
+    for card in cards:
+        first = re.split(r"(?<=\.) ", card.caption)[0]
+        assert len(first) <= LINE, card.title
+        assert card.more == "" or card.more.endswith("."), card.title
+    assert sum(bool(card.more) for card in cards) > 10
+
+
+@pytest.mark.parametrize(
+    ("ratio", "blows"), [(99.0, False), (101.0, True), (math.inf, True), (math.nan, False)]
+)
+def test_only_what_blows_up_is_called_so(ratio: float, blows: bool) -> None:
+    run = synthetic_run()
+    run._fields["scale_ratio"].array[3, 1, 4] = ratio
+    assert ("where it blows up" in coordinates(run, 3, 4, 1).title) is blows

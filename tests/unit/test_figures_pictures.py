@@ -67,15 +67,15 @@ class TestOcclusion:
         assert {(s.xref, s.x0, s.y0) for s in outlines} == {("x", 0, 1), ("x2", 0, 1)}
         assert "row 2, column 1, TVD 0.9" in card.caption
         assert "from 0.98 to 0.5 and they say “·blue”" in card.caption
-        assert "in its context differ from these by at most 1·10⁻⁷." in card.caption
+        assert "in its context differ from these by at most 1·10⁻⁷." in card.more
 
     def test_the_control_tells_what_could_not_be_compared(self) -> None:
         found = occluded([0.1, 0.2, np.nan, 0.0])
         far = replace(found.squares[0], context_tvd=0.4)
         lost = replace(found.squares[1], context_tvd=np.nan)
-        caption = occlusion(replace(found, squares=(far, lost, *found.squares[2:])), PICTURE).caption
+        caption = occlusion(replace(found, squares=(far, lost, *found.squares[2:])), PICTURE).more
         assert "differ from these by at most 0.3; 2 squares could not be compared." in caption
-        none = occlusion(occluded([np.nan] * 4), PICTURE).caption
+        none = occlusion(occluded([np.nan] * 4), PICTURE).more
         assert "cannot be compared with these for any square" in none
         assert "at most" not in none
 
@@ -102,10 +102,10 @@ class TestOcclusion:
             assert star.marker.color == ink
 
     def test_what_covers_is_told(self) -> None:
-        assert "covered with mid grey (127)" in occlusion(occluded([0.5] * 4), PICTURE).caption
+        assert "covered with mid grey (127)" in occlusion(occluded([0.5] * 4), PICTURE).more
         white = replace(occluded([0.5] * 4), colour=(255, 255, 255))
         told = "covered with the picture's ground (red 255, green 255, blue 255)"
-        assert told in occlusion(white, PICTURE).caption
+        assert told in occlusion(white, PICTURE).more
 
     def test_squares_to_come_and_squares_without_a_value_are_counted(self) -> None:
         card = occlusion(occluded([0.5, np.nan]), PICTURE)
@@ -217,7 +217,7 @@ class TestSwap:
         assert "4 bars are missing, where a token is not among the most probable" in card.caption
         fills = {name: bar.marker.color == "rgba(0,0,0,0)" for name, bar in bars.items()}
         assert [fills[name] for name in bars] == [False, True, False, True]
-        assert "to the model with A 1·10⁻⁷, with B 0.8" in card.caption
+        assert "to the model with A 1·10⁻⁷, with B 0.8" in card.more
         assert card.table["tvd patches B, model A"] == pytest.approx([0.7, 0.7])
 
     @pytest.mark.parametrize(
@@ -271,12 +271,12 @@ class TestSwap:
     def test_both_pictures_are_named(self) -> None:
         found = swapped(top(RED), top(BLUE))
         for card in (crosswise(found), swap_distances(found)):
-            assert card.caption.startswith("A is “a red circle”, B is “<b>.png”.")
+            assert card.more.startswith("A is “a red circle”, B is “<b>.png”.")
             assert card.table["picture A"] == ["a red circle"] * 2
             assert card.table["picture B"] == ["<b>.png"] * 2
             assert "<b>.png" not in card.figure.to_json()
         nameless = crosswise(replace(found, names=("", "cat.png")))
-        assert nameless.caption.startswith("A is a picture without a name, B is “cat.png”.")
+        assert nameless.more.startswith("A is a picture without a name, B is “cat.png”.")
 
     def test_the_distance_of_the_two_models_is_in_the_table(self) -> None:
         assert crosswise(swapped(top(RED), top(BLUE))).table["tvd model A, model B"] == [0.75, 0.75]

@@ -138,22 +138,21 @@ def test_the_epsilon_is_a_line_where_it_lies_within_the_plot(run: Run) -> None:
     kept = vectors(run, DIRECT)
     above = coordinates(run, STEP, 2, DIRECT)
     assert lines(above) == {}
-    assert "All |h| lie above the epsilon of float32, 1.2·10⁻⁷." in above.caption
+    assert "All |h| lie above the epsilon of float32, 1.2·10⁻⁷." in above.more
     kept.h[2, 5] = 1e-8
     inside = coordinates(run, STEP, 2, DIRECT)
     line = lines(inside)["epsilon"]
     assert (line.x0, line.x1, line.yref) == (2.0**-23, 2.0**-23, "paper")
     assert "ε float32" in words(inside)
     assert (
-        "The dashed line is the epsilon of float32, 1.2·10⁻⁷; 1 coordinate has a smaller |h|."
-        in inside.caption
+        "The dashed line is the epsilon of float32, 1.2·10⁻⁷; 1 coordinate has a smaller |h|." in inside.more
     )
     kept.h[2, 5] = 0
     zero = coordinates(run, STEP, 2, DIRECT)
     assert lines(zero) == {}, "left of the place of exact zeros a line would tell the wrong order"
-    assert "All |h| lie above the epsilon of float32, 1.2·10⁻⁷, except 1 exact zero." in zero.caption
+    assert "All |h| lie above the epsilon of float32, 1.2·10⁻⁷, except 1 exact zero." in zero.more
     kept.h[2] = 1e-12
-    assert "All |h| lie below the epsilon of float32" in coordinates(run, STEP, 2, DIRECT).caption
+    assert "All |h| lie below the epsilon of float32" in coordinates(run, STEP, 2, DIRECT).more
 
 
 def test_flags_are_marked_over_their_points_and_counted(run: Run) -> None:
@@ -206,12 +205,12 @@ def test_the_spectrum_is_every_denominator_in_order(run: Run) -> None:
 def test_reference_lines_of_the_spectrum(run: Run) -> None:
     stable = spectrum(run, STEP, LAYER, STABLE)
     assert {name: s.y0 for name, s in lines(stable).items()} == {"small": 1e-3}
-    assert f"none of {WIDTH} is below 0.001, the threshold for small" in stable.caption
-    assert "All |h| lie above the epsilon of float32" in stable.caption
+    assert f"none of {WIDTH} is below 0.001." in stable.caption
+    assert "All |h| lie above the epsilon of float32" in stable.more
     floored = spectrum(run, STEP, LAYER, FLOORED)
     assert {name: s.y0 for name, s in lines(floored).items()} == {"small": 1e-3, "τ": 0.6}
     assert {"floor τ = 0.6", "counted as small, 0.001"} <= set(words(floored))
-    assert "at least τ = 0.6 (the solid line); the smallest is 0.6." in floored.caption
+    assert "at least τ = 0.6 (the solid line); the smallest is 0.6." in floored.more
     vectors(run, STABLE).h[LAYER, :2] = 1e-8, 2e-4
     tiny = spectrum(run, STEP, LAYER, STABLE)
     assert {name: s.y0 for name, s in lines(tiny).items()} == {"small": 1e-3, "ε": 2.0**-23}
@@ -333,7 +332,7 @@ def test_the_cost_of_rounding_the_scale() -> None:
         "|w + Δm|, as it should be stored",
         "|rounding error · h|, in the layer's output",
     )
-    assert card.caption.startswith("The patch rounds w + Δm to bfloat16")
+    assert card.more.startswith("The patch rounds w + Δm to bfloat16")
     np.testing.assert_allclose(np.array(card.table["cost"], float), cost, rtol=1e-6)
 
 

@@ -232,8 +232,8 @@ def test_drift_lines_tell_how_fast_a_difference_grows(run: Run) -> None:
     [batch] = traces(card, "batch")
     np.testing.assert_allclose(batch.y, 1e-7 * 2.0 ** np.arange(18), rtol=1e-6)
     np.testing.assert_array_equal(batch.x, np.arange(18))
-    assert "Batch of two: 1·10⁻⁷ after layer 0, 0.013 after layer 17, 2 times a layer." in card.caption
-    assert "Same kernel: no difference in any layer." in card.caption
+    assert "Batch of two: 1·10⁻⁷ after layer 0, 0.013 after layer 17, 2 times a layer." in card.more
+    assert "Same kernel: no difference in any layer." in card.more
     assert "18 values are exactly 0." in card.caption
     [built] = traces(card, "building")
     np.testing.assert_array_equal(built.y, run.field("output_error", DIRECT)[:, 2])
@@ -248,7 +248,7 @@ def test_held_lines_begin_at_the_held_token_and_name_it(run: Run) -> None:
     [held] = traces(card, "held")
     assert np.isnan(np.array(held.y)).tolist() == [True] * 3 + [False] * 9
     assert "token 3 “·Mars”" in card.caption
-    assert "weights belong to one token" in card.caption
+    assert "weights belong to one token" in card.more
     assert "3 tokens are not replayed." in card.caption
     assert "left out" not in card.caption
     assert [t.name for t in traces(card, "reference")] == ["noise floor", "no patch"]
@@ -283,13 +283,13 @@ def test_the_budget_nests_columns_from_no_patch_to_the_floor(run: Run) -> None:
     np.testing.assert_array_equal(values["worst_replay_tvd"], most)
     np.testing.assert_array_equal(worst_replay(run, STABLE), most)
     assert np.flatnonzero(np.isfinite(values["eager_tvd"])).tolist() == [0, 1, 2, 4, 8]
-    assert "against float64, against float32, eager against sdpa, noise floor at 5." in card.caption
-    assert "weights rounded or held from another token are not among them" in card.caption
+    assert "against float64, against float32, eager against sdpa, noise floor at 5." in card.more
+    assert "weights rounded or held from another token are not among them" in card.more
     assert "1 value is exactly 0." in card.caption
     assert list(traces(card, "zero")[0].x) == [2]
     assert card.figure.layout.yaxis.type == "log"
     assert (
-        budget(synthetic_run(), STABLE).caption.count(
+        budget(synthetic_run(), STABLE).more.count(
             "Not measured: worst replay, with context at 1 ulp, against float64"
         )
         == 1
@@ -530,7 +530,7 @@ def test_a_pair_draws_both_and_the_ratio_in_powers_of_ten(run: Run) -> None:
     assert ratio.y[5] == pytest.approx(expected)
     assert np.isnan(ratio.y[2]), "the left one is exactly 0 there"
     assert "No ratio at 1 token" in card.caption
-    assert "above 0 " in card.caption
+    assert "above 0 " in card.more
     assert card.figure.layout.yaxis2.title.text == "log₁₀ ratio"
     assert card.figure.layout.yaxis.type == "log"
     assert left.line.color != right.line.color
