@@ -3,12 +3,14 @@
 from ctxviz.engine.blind import MOST_WITHOUT, without_context, without_pictures
 from ctxviz.engine.occlusion import covered, occlude
 from ctxviz.engine.prompt import prepare, tokenise
+from ctxviz.engine.reading import Reading
 from ctxviz.engine.rebuild import Rebuilt, check_model, rebuild
 from ctxviz.engine.streaming import Stream, stream
 from ctxviz.engine.swap import swap
 
 __all__ = [
     "MOST_WITHOUT",
+    "Reading",
     "Rebuilt",
     "Stream",
     "check_model",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -38,29 +39,39 @@ class ContextPass:
         self._anatomy = anatomy
         self._sight = sight
         self._cache: Any = None
+        self._length = 0
 
-    @torch.inference_mode()
     def prefill(self, ids: list[int]) -> None:
-        """Read all tokens before the first query token. ``ids`` may not be empty.
+        """Read all tokens before the first query token. ``ids`` may not be empty."""
+        for start, end in self.parts(len(ids)):
+            self.read(ids[start:end])
+
+    def parts(self, tokens: int) -> list[tuple[int, int]]:
+        """Start and end of what :meth:`read` is to be given, one after the other, of so many tokens.
 
         Everything up to the end of the last picture is read at once: a model's mask for image tokens counts
         their positions from the start of what it is given.
         """
+        first = max(self._sight.end, PREFILL_CHUNK)
+        ends = [*range(first, tokens, PREFILL_CHUNK), tokens]
+        return list(pairwise([0, *ends]))
+
+    @torch.inference_mode()
+    def read(self, ids: list[int]) -> None:
+        """Read the next tokens of the prompt; those before them have been read."""
+        start = self._length
+        pictures = self._sight.arguments(self._anatomy, [range(start, start + len(ids))])
         device = next(self._anatomy.model.parameters()).device
-        start, end = 0, max(self._sight.end, PREFILL_CHUNK)
-        while start < len(ids):
-            chunk = ids[start:end]
-            pictures = self._sight.arguments(self._anatomy, [range(start, start + len(chunk))])
-            with self._anatomy.lock:
-                output = self._anatomy.model(
-                    input_ids=torch.tensor([chunk], device=device),
-                    cache=self._cache,
-                    use_cache=True,
-                    logits_to_keep=1,
-                    **pictures,
-                )
-            self._cache = output.cache
-            start, end = start + len(chunk), end + PREFILL_CHUNK
+        with self._anatomy.lock:
+            output = self._anatomy.model(
+                input_ids=torch.tensor([ids], device=device),
+                cache=self._cache,
+                use_cache=True,
+                logits_to_keep=1,
+                **pictures,
+            )
+        self._cache = output.cache
+        self._length += len(ids)
 
     @torch.inference_mode()
     def advance(self, token_id: int) -> ContextState:

@@ -16,9 +16,10 @@ from ctxviz.engine.application import Scratch
 from ctxviz.engine.context_pass import ContextPass, ContextState
 from ctxviz.engine.patched_pass import patched_pass
 from ctxviz.engine.prompt import look, prepare
+from ctxviz.engine.reading import PromptReading, memory_explained
 from ctxviz.engine.references import Recompute, Unpatched, error_budget, floor_is_due
 from ctxviz.engine.replay import replayers
-from ctxviz.errors import OutOfMemoryError, PrecisionError, is_out_of_memory
+from ctxviz.errors import PrecisionError
 from ctxviz.numerics import distances
 from ctxviz.numerics.distances import Distribution
 from ctxviz.records import Baseline, Reference, Step, TopTokens, VariantStep
@@ -41,7 +42,8 @@ NEAR: Final = 4
 class Stream:
     """Iterator of :class:`Step` and :class:`Reference`; references follow the steps they belong to.
 
-    ``outcome`` says why it ended: ``finished`` or ``end of text``; it is None before.
+    ``outcome`` says why it ended: ``finished`` or ``end of text``; it is None before. Whoever wants to tell
+    how far a long prompt is read, or to leave off in its middle, iterates over ``reading`` first.
 
     Raises on iteration:
         OutOfMemoryError: memory ran out; what was yielded stays valid.
@@ -77,6 +79,8 @@ class Stream:
         self._replayers = replayers(self._anatomies, settings, self._sight, longest, model.vocabulary)
         self._ready: deque[Reference] = deque()
         self._index = 0
+        self.reading = PromptReading(tuple(self._passes.values()), self._ids[:-1])
+        """Reads the prompt before its query token; what is left of it is read by the first step."""
         self._baselines: dict[str, Distribution] = {}
         self._measured: set[str] = set()
         self._recompute: tuple[int, Recompute] | None = None
@@ -94,15 +98,8 @@ class Stream:
         return self
 
     def __next__(self) -> Step | Reference:
-        try:
+        with memory_explained():
             return self._next()
-        except Exception as error:
-            if not is_out_of_memory(error) or isinstance(error, OutOfMemoryError):
-                raise
-            raise OutOfMemoryError(
-                "Memory ran out during the run; the tokens made so far are kept, "
-                "so choose fewer dtypes, a shorter prompt or a smaller model and generate again."
-            ) from None
 
     def flush(self) -> list[Reference]:
         """Measure now what waits for a full batch: for a run that pauses or is stopped."""
@@ -165,10 +162,8 @@ class Stream:
         return floor is not None and margin < floor
 
     def _step(self) -> Step:
-        started, self._floor_seconds = time.perf_counter(), 0.0
-        if self._index == 0:
-            for context_pass in self._passes.values():
-                context_pass.prefill(self._ids[:-1])
+        read = 0.0 if self._index else self.reading.finish()
+        started, self._floor_seconds = time.perf_counter() - read, 0.0
         position, query = len(self._ids) - 1, self._ids[-1]
         positions = self.context.kept(len(self._ids))
         kept_ids = tuple(self._ids[p] for p in positions)
