@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ctxviz import replaying
+from ctxviz.no_number import is_lost, numbers
 from ctxviz.replaying import SAME_WEIGHTS
 from ctxviz.run import Run
 from ctxviz.settings import EPSILONS
@@ -65,12 +66,11 @@ def _table(
     rank: ArrayLike | None = None,
     replay: int = -1,
 ) -> Cells:
-    """A table; what is not a number is the worst."""
+    """A table; what is no number is infinite and so the worst."""
     found = np.zeros(np.broadcast_shapes(np.shape(layer), np.shape(step)), CELL)
     columns = (variant, layer, step, value, threshold, value if rank is None else rank, replay)
     for name, column in zip(CELL.names or (), columns, strict=True):
         found[name] = column
-    found["rank"][np.isnan(found["rank"])] = np.inf
     return found
 
 
@@ -94,12 +94,12 @@ def _near_overflow(run: Run, n: int) -> Iterator[Cells]:
     for i, variant in enumerate(run.variants):
         if variant.dtype == "float16":
             peak = np.fmax(*(run.field(m, i)[:, :n] for m in ("scale_max_abs", "output_max_abs")))
-            yield _hits(i, peak, NEAR_OVERFLOW)
-            lost = np.flatnonzero(np.isnan(run.series("tvd", i)[:n]))
-            # An output that is no number was not recorded; the first such layer is where it overflowed.
-            missing = np.isnan(run.field("output_max_abs", i)[:, lost])
-            layer = np.where(missing.any(axis=0), missing.argmax(axis=0), -1)
-            yield _table(i, layer, lost, np.nan, np.nan)
+            lost = is_lost(peak)
+            # Where a layer is no number those after it are none either: the first one is where it overflowed.
+            later = np.cumsum(lost, axis=0) > 1
+            yield _hits(i, np.where(later, 0, peak), NEAR_OVERFLOW)
+            logits = is_lost(run.series("tvd", i)[:n]) & ~lost.any(axis=0)
+            yield _table(i, -1, np.flatnonzero(logits), np.inf, np.nan)
 
 
 def _mismatch(run: Run, n: int) -> Iterator[Cells]:
@@ -122,7 +122,7 @@ def _differing(run: Run, variant: int, n: int, *, tie: int) -> NDArray[np.intp]:
 
 
 def _latest(values: NDArray[np.float64]) -> float:
-    known = values[np.isfinite(values)]
+    known = numbers(values)
     return float(known[-1]) if known.size else np.nan
 
 

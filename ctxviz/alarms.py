@@ -22,7 +22,7 @@ from ctxviz.alarm_cells import (
     dead_by_layer,
 )
 from ctxviz.figures.palette import label
-from ctxviz.figures.text import counted, quoted, sci
+from ctxviz.figures.text import counted, equals, quoted, sci
 from ctxviz.replaying import FAIL_LEAST_TVD, FAIL_OVER_BUILT, FAIL_OVER_FLOOR, SAME_WEIGHTS
 from ctxviz.run import Run
 from ctxviz.settings import HELD
@@ -243,10 +243,11 @@ class _Words:
             dtype, width = self._run.variants[variant].dtype, self._run.model.width
             return f"rounding to {dtype} undid {int(value)} of {width} changes of the scale"
         if kind == "blow-up":
-            h = self._layer("h_abs_min", variant, layer, step)
-            because = f", where |h| = {sci(h)}" if j == self._layer("h_argmin", variant, layer, step) else ""
-            dm = sci(self._layer("scale_max_abs", variant, layer, step))
-            return f"‖Δm‖ is {sci(value)} times ‖m‖; |Δm| = {dm} at coordinate {j}{because}"
+            h = equals("|h|", self._layer("h_abs_min", variant, layer, step))
+            because = f", where {h}" if j == self._layer("h_argmin", variant, layer, step) else ""
+            dm = equals("|Δm|", self._layer("scale_max_abs", variant, layer, step))
+            times = f"‖Δm‖ is {sci(value)} times ‖m‖" if math.isfinite(value) else equals("‖Δm‖ / ‖m‖", value)
+            return f"{times}; {dm} at coordinate {j}{because}"
         if kind == "near-overflow":
             return self._overflow(variant, layer, step, j)
         if kind == "tie":
@@ -256,33 +257,44 @@ class _Words:
 
     def _overflow(self, variant: int, layer: int, step: int, j: int) -> str:
         if layer < 0:
-            return "the logits are no numbers; float16 overflowed"
+            return f"{self._without_numbers(variant, step)}; float16 overflowed"
         out = self._layer("output_max_abs", variant, layer, step)
-        sizes = [f"|Δm| = {sci(self._layer('scale_max_abs', variant, layer, step))} at coordinate {j}"]
-        sizes = [*(sizes if j >= 0 else ()), *([f"|x| = {sci(out)}"] if out > NEAR_OVERFLOW else ())]
+        change = equals("|Δm|", self._layer("scale_max_abs", variant, layer, step))
+        sizes = [f"{change} at coordinate {j}"] * (j >= 0) + [equals("|x|", out)] * (out > NEAR_OVERFLOW)
         return f"{' and '.join(sizes)}, where float16 ends at {FLOAT16_MAX:.0f}"
+
+    def _without_numbers(self, variant: int, step: int) -> str:
+        """Whose logits give no distribution."""
+        ours, theirs = self._tops(variant, step)
+        if theirs and not ours:
+            return "the logits of the model with context are no numbers"
+        return "the logits are no numbers"
 
     def _replay(self, kind: str, variant: int, layer: int, step: int) -> str:
         tvd, shift = (self._run.replay(kind, metric, variant)[step] for metric in ("tvd", "shift"))
         built = self._run.series("tvd", variant)[step]
-        if math.isnan(tvd):
+        if not math.isfinite(tvd):
             return f"run again ({REPLAY_WORDS[kind]}), the logits are no numbers"
         differs = ", another token" if self._run.replay(kind, "match", variant)[step] == 0 else ""
-        moved = f", logits moved by {sci(shift)}" if kind == "same" else ""
+        gap = f"moved by {sci(shift)}" if math.isfinite(shift) else "moved to what is no number"
+        moved = f", logits {gap}" if kind == "same" else ""
         from_layer = "" if layer < 0 else f"; it drifts from layer {layer} on"
         how = f"run again ({REPLAY_WORDS[kind]})"
         return f"{how}, TVD {sci(tvd)} instead of {sci(built)}{differs}{moved}{from_layer}"
 
     def _said(self, variant: int, step: int) -> str:
         """Who said what instead of what."""
+        ours, theirs = (quoted(texts[0]) if texts else "" for texts in self._tops(variant, step))
+        nothing = "nothing, since its logits are no numbers"
+        if not (ours or theirs):
+            return f"{self._names[variant]} said {nothing}, nor did the model with context"
+        said = theirs or f"{nothing},"
+        return f"{self._names[variant]} said {said} where the model with context said {ours or nothing}"
+
+    def _tops(self, variant: int, step: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The most probable token with context and patched, none where there is no distribution."""
         dtype = self._run.variants[variant].dtype
-        ours, theirs = self._run.baseline(step, dtype).top.texts[:1], self._run.top(step, variant).texts[:1]
-        if not (ours and theirs):
-            return f"{self._names[variant]} differs"
-        return (
-            f"{self._names[variant]} said {quoted(theirs[0])} "
-            f"where the model with context said {quoted(ours[0])}"
-        )
+        return self._run.baseline(step, dtype).top.texts[:1], self._run.top(step, variant).texts[:1]
 
     def _at(self, variant: int, layer: int, step: int) -> str:
         where = "" if layer < 0 else f", layer {layer}"

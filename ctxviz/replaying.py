@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
+from ctxviz.no_number import is_measured, only_numbers
 from ctxviz.run import Run
 
 Flags = NDArray[np.bool_]
@@ -32,11 +33,11 @@ MOSTLY: Final = 0.5
 
 def measured(run: Run, variant: int, kind: str) -> Flags:
     """Where a replay was measured, [steps]."""
-    return np.isfinite(run.replay(kind, "match", variant))
+    return is_measured(run.replay(kind, "match", variant))
 
 
 def limit(run: Run, variant: int, kind: str = "") -> Values:
-    """The TVD above which a replay of each token fails, [steps].
+    """The TVD above which a replay of each token fails, [steps]; what is no number limits nothing.
 
     For ``ulp`` what the same move does to the model with its context counts as a floor too, where measured.
     """
@@ -45,7 +46,7 @@ def limit(run: Run, variant: int, kind: str = "") -> Values:
     dtype, n = run.variants[variant].dtype, len(built)
     moved = _latest(run.reference("ulp_tvd", dtype)[:n]) if kind == "ulp" else np.full(n, np.nan)
     limits = [
-        FAIL_OVER_BUILT * built,
+        FAIL_OVER_BUILT * only_numbers(built),
         FAIL_OVER_FLOOR * floor,
         FAIL_OVER_FLOOR * moved,
         np.full(len(built), FAIL_LEAST_TVD),
@@ -83,8 +84,8 @@ def differs(run: Run, variant: int, kind: str) -> Flags:
 def failed(run: Run, variant: int, kind: str) -> Flags:
     """Where a replay does not give what the building pass gave, [steps]; False where not measured.
 
-    It fails where its TVD is above :func:`limit` or not finite although the building pass's was, or where its
-    token differs from the baseline's although the building pass's did not, and is no tie.
+    It fails where its TVD is above :func:`limit` or no number although the building pass's was one, or where
+    its token differs from the baseline's although the building pass's did not, and is no tie.
     """
     tvd = run.replay(kind, "tvd", variant)
     n = len(tvd)
@@ -122,6 +123,6 @@ def carried(run: Run, variant: int) -> str | None:
 
 
 def _latest(values: Values) -> Values:
-    """Each value, or the last one measured before it; NaN before the first."""
+    """Each value, or the last one before it that is a number; NaN before the first."""
     last = np.maximum.accumulate(np.where(np.isfinite(values), np.arange(len(values)), -1))
     return np.where(last >= 0, values[np.maximum(last, 0)] if len(values) else values, np.nan)

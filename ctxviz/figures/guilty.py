@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ctxviz.figures.frame import Floats
-from ctxviz.figures.text import sci
+from ctxviz.figures.text import equals
 from ctxviz.run import Run
 
 STANDS_OUT: Final = 0.1
@@ -73,7 +73,7 @@ def guilty_sentence(run: Run, variant: int) -> str:
     worst = (
         ""
         if first.worst is None
-        else (f"; its worst is |Δm| = {sci(first.worst)} in layer {first.layer} at token {first.step}")
+        else (f"; its worst is {equals('|Δm|', first.worst)} in layer {first.layer} at token {first.step}")
     )
     then = f". Next: {more}" if more else ""
     return f"Coordinate {first.coordinate} has the largest change {in_cells}, {spread}{worst}{then}."
@@ -93,7 +93,7 @@ def _count(table: NDArray[Any]) -> dict[int, int]:
 
 
 def _worst(j: int, largest: NDArray[Any], change: Floats) -> tuple[float | None, int | None, int | None]:
-    own = np.where((largest == j) & np.isfinite(change), change, -1.0)
+    own = np.where(largest == j, change, -1.0)
     layer, step = np.unravel_index(int(own.argmax()), own.shape)
     if own[layer, step] < 0:
         return None, None, None

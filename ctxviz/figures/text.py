@@ -11,6 +11,8 @@ import unicodedata
 from collections.abc import Iterator
 from typing import Final
 
+from ctxviz.no_number import NO_NUMBER, NOT_MEASURED
+
 LONGEST_PIECE: Final = 24
 """Characters of a token that are shown before it is cut."""
 
@@ -70,19 +72,28 @@ def _needs_isolation(char: str) -> bool:
 
 
 def sci(x: float) -> str:
-    """A number in words of two digits: ``3·10⁻⁸``, ``2.1·10⁴``, and plainly ``0.031`` or ``1234`` between."""
+    """A number in words of two digits: ``3·10⁻⁸``, ``2.1·10⁴``, and plainly ``0.031`` or ``1234`` between.
+
+    NaN is ``not measured``, what is infinite ``no number``.
+    """
     if math.isnan(x):
-        return "not measured"
+        return NOT_MEASURED
+    if math.isinf(x):
+        return NO_NUMBER
     if x < 0:
         return "−" + sci(-x)
-    if math.isinf(x):
-        return "∞"
     if x == 0:
         return "0"
     if 1e-3 <= x < 9999.5:
         return f"{x:.0f}" if x >= 99.5 else f"{x:.2g}"
     digits, exponent = f"{x:.1e}".split("e")
     return f"{digits.removesuffix('.0')}·{power_of_ten(int(exponent))}"
+
+
+def equals(symbol: str, x: float) -> str:
+    """``|h| = 3·10⁻⁸``, ``|h| is no number``, ``|h| was not measured``: the start or the end of a clause."""
+    verb = "=" if math.isfinite(x) else "was" if math.isnan(x) else "is"
+    return f"{symbol} {verb} {sci(x)}"
 
 
 def power_of_ten(exponent: int) -> str:

@@ -16,8 +16,9 @@ from ctxviz.alarm_cells import BLOW_UP, dead_by_layer
 from ctxviz.alarms import ALARM_LIMIT, ALARMS_PER_KIND, Alarm
 from ctxviz.alarms import top as alarms
 from ctxviz.figures.palette import label
-from ctxviz.figures.text import counted, quoted, sci
+from ctxviz.figures.text import counted, equals, quoted, sci
 from ctxviz.folds import Context
+from ctxviz.no_number import is_lost
 from ctxviz.run import Run
 
 __all__ = ["ALARMS_PER_KIND", "ALARM_LIMIT", "BLOW_UP", "Alarm", "Verdict", "alarms", "verdict"]
@@ -52,7 +53,7 @@ def verdict(run: Run) -> Verdict:
         one = n - same[0] == 1
         headline += "; the other is a tie inside" if one else "; the others are ties inside"
         headline += " the noise floor"
-    detail = [_differences(run, match, tie), _largest_change(run, n), _dead(run, n)]
+    detail = [_differences(run, match, tie), _lost(run, n), _largest_change(run, n), _dead(run, n)]
     return Verdict(
         f"{_folded(run.context)}, {headline}.", " ".join(part for part in detail if part), emphasis
     )
@@ -129,6 +130,18 @@ def _differences(run: Run, match: Flags, tie: Flags) -> str:
     return " ".join(sentences)
 
 
+def _lost(run: Run, n: int) -> str:
+    """Where logits are no numbers, for the variant that has most such tokens."""
+    lost = np.stack([is_lost(run.series("tvd", i)[:n]) for i in range(len(run.variants))])
+    if not lost.any():
+        return ""
+    i = int(lost.sum(axis=1).argmax())
+    count, first = int(lost[i].sum()), int(lost[i].argmax())
+    of = "" if len(lost) == 1 else f" of {label(run.variants[i], run.variants)}"
+    where = f"at token {first}" if count == 1 else f"at {count} tokens, first at token {first}"
+    return f"The logits{of} are no numbers {where} {_said(run, first)}."
+
+
 def _largest_change(run: Run, n: int) -> str:
     """Where the patch is largest, with the smallest denominator of that layer and token."""
     tables = [run.field("scale_max_abs", i)[:, :n] for i in range(len(run.variants))]
@@ -140,7 +153,7 @@ def _largest_change(run: Run, n: int) -> str:
     where = f"token {step}" if len(tables) == 1 else f"{label(run.variants[i], run.variants)}, token {step}"
     j, low = (run.field(name, i)[layer, step] for name in ("scale_argmax", "h_abs_min"))
     return (
-        f"Largest change: |Δm| = {sci(peaks[i])} at layer {layer}, coordinate {int(j)} ({where}), "
+        f"Largest change: {equals('|Δm|', peaks[i])} at layer {layer}, coordinate {int(j)} ({where}), "
         f"where the smallest |h| is {sci(float(low))}."
     )
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,13 +12,14 @@ import pytest
 
 from ctxviz.alarm_cells import BLOW_UP, DRIFT, FINDERS, FLOAT16_MAX, NEAR_OVERFLOW, SWALLOWED_SHARE
 from ctxviz.alarms import KINDS, REPLAY_WORDS, Alarm, count, find, first, top
-from ctxviz.records import Reference
+from ctxviz.records import INTEGER_LAYER_METRICS, LAYER_METRICS, Reference, TopTokens
 from ctxviz.run import Run, replay_name
 from ctxviz.settings import REPLAY_KINDS, REPLAYS
 from tests.synthetic import synthetic_run
 
 STEPS, LAYERS, WIDTH = 5, 6, 16
 PER_CELL = {"uncontrolled": 0.0, "blow-up": BLOW_UP, "swallowed": SWALLOWED_SHARE * WIDTH}
+NO_TOP = TopTokens(np.zeros(0, np.int32), np.zeros(0, np.float32), ())
 METRICS = {"uncontrolled": "uncontrolled", "blow-up": "scale_ratio", "swallowed": "swallowed"}
 
 
@@ -116,17 +119,55 @@ def test_near_overflow_is_for_float16(metric: str, value: float) -> None:
 def test_logits_that_are_no_numbers_are_an_overflow() -> None:
     for dtype, wanted in (("float16", [("near-overflow", 0, None, 3)]), ("float32", [])):
         run = quiet(dtypes=[dtype])
-        run._series["tvd"].array[3, 0] = np.nan
+        run._series["tvd"].array[3, 0] = np.inf
         assert [place(a) for a in find(run)] == wanted
         assert all(a.value is None for a in find(run))
+        run._series["tvd"].array[3, 0] = np.nan
+        assert find(run) == [], "what was not measured did not overflow"
+    run = quiet(dtypes=["float16"])
+    run._series["tvd"].array[3, 0] = np.inf
+    for empty, whose in ((run._baselines, "the logits of the model with context"), (run._tops, "the logits")):
+        before = empty[3]
+        empty[3] = tuple(NO_TOP if isinstance(e, TopTokens) else replace(e, top=NO_TOP) for e in before)
+        (alarm,) = find(run)
+        assert alarm.sentence.endswith(f": {whose} are no numbers; float16 overflowed.")
+        empty[3] = before
 
 
 def test_the_first_layer_without_a_number_is_where_float16_overflowed() -> None:
     run = quiet(dtypes=["float16"])
-    run._series["tvd"].array[3, 0] = np.nan
-    run._fields["output_max_abs"].array[3, 0, 2:] = np.nan
+    run._series["tvd"].array[3, 0] = np.inf
+    run._fields["output_max_abs"].array[3, 0, 2:] = np.inf
     (alarm,) = find(run)
     assert place(alarm) == ("near-overflow", 0, 2, 3)
+    assert alarm.sentence.endswith(": |x| is no number, where float16 ends at 65504.")
+    run._fields["scale_max_abs"].array[3, 0, 2] = 4e4
+    assert find(run)[0].sentence.count("and |x| is no number") == 1
+
+
+@pytest.mark.parametrize("name", LAYER_METRICS)
+def test_a_clause_is_whole_whatever_is_no_number(name: str) -> None:
+    run = synthetic_run(6, 16, 4, replays=REPLAYS, hold=0, dtypes=["float16"])
+    if name not in INTEGER_LAYER_METRICS:
+        run._fields[name].array[1, :, 2:] = np.inf
+    for series in ("tvd", "logit_linf", "kl", "replay_batch_tvd", "replay_same_shift"):
+        run._series[series].array[2] = np.inf
+    for alarm in find(run):
+        assert not re.search(r": ?[,.]|= (no number|not measured)|nan|inf\b|∞|not measured", alarm.sentence)
+        assert alarm.value is None or np.isfinite(alarm.value)
+
+
+def test_a_model_that_said_nothing_is_not_said_to_have_said_another_token() -> None:
+    run = quiet()
+    run._series["match"].array[2, 0], run._series["tvd"].array[2, 0] = 0, np.inf
+    run._tops[2] = (NO_TOP, *run._tops[2][1:])
+    (alarm,) = find(run)
+    assert alarm.sentence.startswith(
+        "Direct float32 said nothing, since its logits are no numbers, where the model with context said “"
+    )
+    run._baselines[2] = tuple(replace(b, top=NO_TOP) for b in run._baselines[2])
+    (alarm,) = find(run)
+    assert alarm.sentence.endswith("are no numbers, nor did the model with context, at token 2.")
 
 
 def test_a_replay_of_a_patch_that_was_wrong_when_built_is_no_failure_of_its_own() -> None:
@@ -136,8 +177,8 @@ def test_a_replay_of_a_patch_that_was_wrong_when_built_is_no_failure_of_its_own(
     for kind in ("same", "batch"):
         replayed(run, kind, 2, 1, tvd=0.3, match=0)
     assert {a.kind for a in find(run)} == {"mismatch"}
-    run._series["match"].array[3, 1], run._series["tvd"].array[3, 1] = 0, np.nan
-    replayed(run, "batch", 3, 1, tvd=np.nan, match=0)
+    run._series["match"].array[3, 1], run._series["tvd"].array[3, 1] = 0, np.inf
+    replayed(run, "batch", 3, 1, tvd=np.inf, match=0)
     assert "replay-failure" not in {a.kind for a in find(run)}
 
 
@@ -153,7 +194,7 @@ def test_what_the_model_with_context_loses_by_the_same_move_is_not_blamed_on_the
 
 def test_mismatches_and_ties_are_told_apart() -> None:
     run = quiet()
-    for step, variant, tie, tvd in ((1, 0, 0, 0.2), (3, 0, 0, 0.4), (2, 1, 1, 0.1), (4, 1, 0, np.nan)):
+    for step, variant, tie, tvd in ((1, 0, 0, 0.2), (3, 0, 0, 0.4), (2, 1, 1, 0.1), (4, 1, 0, np.inf)):
         run._series["match"].array[step, variant] = 0
         run._series["tie"].array[step, variant] = tie
         run._series["tvd"].array[step, variant] = tvd
@@ -180,7 +221,7 @@ REPLAY_CASES: dict[str, tuple[str, dict[str, float], bool]] = {
     "below the least": ("batch", {"tvd": 0.9e-3}, False),
     "another token": ("ulp", {"match": 0}, True),
     "rounded weights are other weights": ("rounded", {"tvd": 0.9, "match": 0}, False),
-    "no numbers": ("batch", {"tvd": float("nan"), "match": 0}, True),
+    "no numbers": ("batch", {"tvd": float("inf"), "match": 0}, True),
     "not the same bits": ("same", {"shift": 1e-9}, True),
     "the same bits": ("same", {"shift": 0.0}, False),
     "another kernel, other bits": ("batch", {"shift": 1e-3}, False),

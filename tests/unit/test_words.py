@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ctxviz.figures.text import readable, sci
+from ctxviz.figures.text import equals, quoted, readable, sci
 from ctxviz.figures.words import ALARM_LIMIT, ALARMS_PER_KIND, BLOW_UP, Alarm, alarms, verdict
 from ctxviz.folds import Fold
 from ctxviz.run import Run
 from tests.browser import harness
-from tests.synthetic import synthetic_run
+from tests.synthetic import WORDS, synthetic_run
 
 ONE: dict[str, Any] = {"updates": ["direct"], "dtypes": ["float32"]}
 SMALL: dict[str, Any] = {"n_layers": 6, "width": 16}
@@ -220,12 +220,28 @@ def test_alarms_are_few_and_the_largest_come_first() -> None:
     [
         (0.0, "0"), (3e-8, "3·10⁻⁸"), (2.1e4, "2.1·10⁴"), (0.031, "0.031"), (1.0, "1"), (99.7, "100"),
         (640, "640"), (9999.4, "9999"), (9999.9, "1·10⁴"), (9.99e-4, "1·10⁻³"), (-3e-9, "−3·10⁻⁹"),
-        (-0.5, "−0.5"), (1e-300, "1·10⁻³⁰⁰"), (float("inf"), "∞"), (float("-inf"), "−∞"),
+        (-0.5, "−0.5"), (1e-300, "1·10⁻³⁰⁰"), (float("inf"), "no number"), (float("-inf"), "no number"),
         (float("nan"), "not measured"),
     ],
 )  # fmt: skip
 def test_numbers_in_words(x: float, words: str) -> None:
     assert sci(x) == words
+    verb = "=" if np.isfinite(x) else "was" if np.isnan(x) else "is"
+    assert equals("|h|", x) == f"|h| {verb} {words}"
+
+
+def test_the_verdict_tells_where_logits_are_no_numbers() -> None:
+    run = synthetic_run(dtypes=["float32", "float16"])
+    run._series["tvd"].array[[3, 5], 2] = np.inf
+    run._fields["h_abs_min"].array[:] = np.inf
+    detail = verdict(run).detail
+    said = f"The logits of direct float16 are no numbers at 2 tokens, first at token 3 {quoted(WORDS[3])}. "
+    assert said in detail
+    assert ", where the smallest |h| is no number." in detail
+    one = synthetic_run(updates=["direct"], dtypes=["float32"])
+    assert "no number" not in verdict(one).detail
+    one._series["tvd"].array[0, 0] = np.inf
+    assert "The logits are no numbers at token 0" in verdict(one).detail
 
 
 @pytest.mark.parametrize(
