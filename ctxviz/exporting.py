@@ -9,6 +9,7 @@ import math
 from dataclasses import dataclass
 
 from ctxviz.no_number import NO_NUMBER
+from ctxviz.records import VariantStep
 from ctxviz.replaying import FAIL_LEAST_TVD, FAIL_OVER_BUILT, FAIL_OVER_FLOOR
 
 
@@ -101,3 +102,16 @@ def trial_metadata(**trials: Trial) -> dict[str, str]:
         made[f"{name}_tvd"] = repr(trial.tvd) if math.isfinite(trial.tvd) else NO_NUMBER
         made[f"{name}_same_token"] = "true" if trial.match else "false"
     return made
+
+
+def step_metadata(result: VariantStep) -> dict[str, str]:
+    """What a run has measured of one step's written patch in any case: while it was made, and its replays.
+
+    A factored variant's figures belong to branches beside the weights and not to the file.
+    """
+    if result.variant.arithmetic != "written":
+        return {}
+    replays = {replay.kind: Trial(replay.tvd, replay.match) for replay in result.replays}
+    names = {"measured": "same", "measured_ulp": "ulp"}
+    trials = {name: replays[kind] for name, kind in names.items() if kind in replays}
+    return trial_metadata(built=Trial(result.tvd, result.match), **trials)

@@ -41,7 +41,7 @@ how = {{"attn_implementation": "sdpa", "use_safetensors": True}}
 model = {loader}.from_pretrained(MODEL, dtype=about["dtype"], **how)
 model = model.eval().requires_grad_(False)
 for parameter in model.parameters():
-    parameter.data = parameter.data.clone()  # out of the mapped file, whose alignment can change a rounding
+    parameter.data = parameter.data.clone()  # needed: alignment can change a rounding
 for name in sorted({{name.rpartition(".")[0] for name in parts}}):
     delta, left, right = (parts.get(f"{{name}}.{{part}}") for part in ("delta", "left", "right"))
     parameter = model.get_parameter(name)
@@ -96,9 +96,11 @@ def script(patch_file_name: str, model_reference: str, *, pictures: int = 0) -> 
     """A script that needs torch, safetensors and transformers alone, and Pillow where there are pictures.
 
     It writes the patch into the model by P <- round(float64(P) + left (x) right), or + delta, runs the kept
-    tokens, leaves the last token's ``logits`` [vocabulary] and prints the most probable next token. On the
-    machine and with the number of threads of the run the logits are the written ones bit for bit; where some
-    pictures are kept and others folded, the vision tower reads fewer at once, which may round otherwise.
+    tokens, leaves the last token's ``logits`` [vocabulary] and prints the most probable next token. The
+    logits are the written ones bit for bit on the machine and with the number of threads of the run, and
+    because every parameter is cloned out of the mapped file into aligned memory: in the file's own memory
+    sums can come in another order, which turns a direct patch into nothing. Where some pictures are kept and
+    others folded, the vision tower reads fewer at once, which may round otherwise.
 
     Args:
         patch_file_name: of a ``ctxviz-patch/1`` file, as seen from where the script is run.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,6 +13,7 @@ import safetensors.numpy
 from safetensors import SafetensorError, safe_open
 
 from ctxviz.errors import BundleError
+from ctxviz.exporting import step_metadata
 from ctxviz.records import LayerPatch, Rank1Update, Step, VariantStep, VectorUpdate
 from ctxviz.run import Run
 from ctxviz.settings import Variant
@@ -33,6 +34,8 @@ def patch_file_name(step: int, variant: Variant) -> str:
 
 def save_patch(folder: str | Path, run: Run, step: Step, result: VariantStep) -> Path:
     """Write the patches of one step and variant of ``run`` into ``folder``, and say where.
+
+    The metadata also hold what the run has measured of them.
 
     Raises:
         ValueError: the step was made without keeping its patches, or is not in the run yet.
@@ -55,6 +58,7 @@ def save_patch(folder: str | Path, run: Run, step: Step, result: VariantStep) ->
         update=result.variant.update,
         first_layer=result.variant.first_layer,
         image_sha256=run.context.image_sha256,
+        measured=step_metadata(result),
     )
     return path
 
@@ -81,9 +85,11 @@ def patch_bytes(
     update: str,
     first_layer: int,
     image_sha256: Sequence[str] = (),
+    measured: Mapping[str, str] | None = None,
 ) -> bytes:
     """A safetensors file of ``P.left``, ``P.right`` and ``P.delta``, float32, with what they belong to as
-    metadata; ``image_sha256``, of the context's pictures in order, only where it has any."""
+    metadata; ``image_sha256``, of the context's pictures in order, only where it has any; ``measured``, of
+    :mod:`ctxviz.exporting`, what the patch was seen to do."""
     tensors: dict[str, np.ndarray] = {}
     for change in (change for patch in patches for change in patch.updates):
         if isinstance(change, Rank1Update):
@@ -93,6 +99,7 @@ def patch_bytes(
         for name, factor in factors.items():
             tensors[f"{change.parameter}.{name}"] = np.ascontiguousarray(factor, np.float32)
     metadata = {
+        **(measured or {}),
         "format": FORMAT,
         "model": model,
         "dtype": dtype,

@@ -7,6 +7,7 @@ the whole weight of every module that its configuration lists under ``modules_to
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -15,7 +16,9 @@ import safetensors.numpy
 from numpy.typing import NDArray
 
 from ctxviz.errors import BundleError
+from ctxviz.exporting import ExportCheck, Trial, adapter_metadata
 from ctxviz.folds import ImageSpan
+from ctxviz.no_number import NO_NUMBER
 from ctxviz.records import LayerPatch, Rank1Update, VectorUpdate
 from ctxviz.store.archive import pack
 
@@ -38,6 +41,7 @@ def adapter_files(
     kept_ids: Sequence[int] = (),
     kept_positions: Sequence[int] = (),
     images: Sequence[ImageSpan] = (),
+    check: ExportCheck | None = None,
 ) -> dict[str, bytes]:
     """The files of an adapter folder by name; the same patches give the same bytes.
 
@@ -48,11 +52,12 @@ def adapter_files(
         stored_scales: w [d] as the model stores it, by parameter name, of every patched scale.
         kept_ids, kept_positions: the tokens the patch was made for, told in the README.
         images: the places of the context's pictures, if any.
+        check: what was measured of these patches; told in the README and in the tensors' metadata.
 
     Raises:
-        BundleError: a part of a picture is kept, which PEFT's model cannot be given.
-        ValueError: there is no update, a patched scale's w is not given or has another length, or an update
-            is not of a module's ``weight``.
+        BundleError: a part of a picture is kept, which PEFT's model cannot be given, or no matrix is patched.
+        ValueError: a patched scale's w is not given or has another length, or an update is not of a module's
+            ``weight``.
     """
     tensors: dict[str, np.ndarray] = {}
     matrices: list[str] = []
@@ -68,11 +73,16 @@ def adapter_files(
             tensors[f"{_PREFIX}{update.parameter}"] = _replaced(update, stored_scales, dtype)
     whole = _pictures_kept(images, kept_positions)
     if not matrices:
-        raise ValueError("there is no matrix update, and PEFT refuses an adapter without one")
+        raise BundleError(
+            "The patch changes no matrix, and PEFT refuses an adapter without one; choose another token, or "
+            "a wider dtype where the model overflows."
+        )
     return {
         CONFIG: _json(_config(base_model, matrices, vectors)),
-        README: _readme(base_model, dtype, kept_ids, kept_positions, images, whole).encode(),
-        TENSORS: safetensors.numpy.save(dict(sorted(tensors.items())), {"format": "pt"}),
+        README: _readme(base_model, dtype, kept_ids, kept_positions, images, whole, check).encode(),
+        TENSORS: safetensors.numpy.save(
+            dict(sorted(tensors.items())), {"format": "pt", **adapter_metadata(check)}
+        ),
     }
 
 
@@ -85,6 +95,7 @@ def adapter_zip(
     kept_ids: Sequence[int] = (),
     kept_positions: Sequence[int] = (),
     images: Sequence[ImageSpan] = (),
+    check: ExportCheck | None = None,
 ) -> bytes:
     """:func:`adapter_files` as one zip; the same patches give the same bytes."""
     return pack(
@@ -96,6 +107,7 @@ def adapter_zip(
             kept_ids=kept_ids,
             kept_positions=kept_positions,
             images=images,
+            check=check,
         )
     )
 
@@ -191,19 +203,40 @@ mask = torch.ones_like(ids)
 {look}logits = model(input_ids=ids, position_ids=positions, attention_mask=mask{looks}).logits[0, -1]
 ```
 
+## What it was seen to do
+
+{measured}
+
 ## What PEFT cannot hold
 
 - **A LoRA is factored, not written.** PEFT runs each matrix update as a side branch, W x + B (A x), which
   rounds elsewhere than a weight that was changed (in 16-bit models PEFT runs the branch in float32). So the
-  logits are close to those of the written patch, but not the same bits, and agreement proves less: at the
-  token the patch was solved for, the branch merely adds the wanted output. The exported `ctxviz-patch/1`
-  file gives the written weights bit for bit.
+  logits are not those of the written patch, and where a scale was divided by a tiny denominator they can be
+  those of nothing at all. Agreement also proves less: at the token the patch was solved for, the branch
+  merely adds the wanted output. The exported `ctxviz-patch/1` file holds the written weights; they give
+  their bits again in parameters cloned to aligned memory, on the same machine with as many threads.
 - **A change of a norm's scale is not low-rank.** Where the patch adds Δm to a post-norm's w, the adapter
   holds the whole vector w + Δm, rounded to {dtype}, as a replaced module (`modules_to_save`). It belongs to
   these weights of the base model alone.
 - **Merging rounds in its own way.** `merge_and_unload()` gives weights like the written ones, but forms B A
   in the adapter's dtype and adds it there, where the written patch is formed in float64 and rounded once.
 """
+
+
+_MEASURED: Final = """\
+When it was made, against the model with its context, in {dtype}. TVD is the total variation distance of the
+next token's distributions: 0 where they are the same, 1 where they have nothing in common.
+
+| what ran | TVD | the same most probable token |
+|---|---|---|
+| this adapter, as PEFT runs it | {adapter} |
+| the same, the kept tokens' embeddings moved by one unit in the last place (the worst of several) | {moved} |
+| the written patch, in aligned memory on the machine that made it | {written} |
+
+The second row is what to expect elsewhere: another machine or number of threads rounds otherwise."""
+_NOT_MEASURED: Final = """\
+It was not run when it was made. Before relying on it, compare its logits with those of the model with its
+context."""
 
 
 _LOOK: Final = """\
@@ -221,6 +254,7 @@ def _readme(
     kept_positions: Sequence[int],
     images: Sequence[ImageSpan],
     whole: Sequence[int],
+    check: ExportCheck | None,
 ) -> str:
     loader = "AutoModelForImageTextToText" if images else "AutoModelForCausalLM"
     which = f"picture{'s' if len(whole) > 1 else ''} {', '.join(map(str, whole))}"
@@ -232,11 +266,22 @@ def _readme(
         look=_LOOK.format(which=which, name=repr(base_model)) if whole else "",
         looks=", pixel_values=pixels, token_type_ids=types" if whole else "",
         dtype=dtype,
+        measured=_NOT_MEASURED if check is None else _measured(check, dtype),
         ids=_listed(kept_ids),
         positions=_listed(kept_positions),
         ids_code=_listed(kept_ids, "kept_ids"),
         positions_code=_listed(kept_positions, "kept_positions"),
     )
+
+
+def _measured(check: ExportCheck, dtype: str) -> str:
+    adapter, moved, written = map(_cells, (check.adapter, check.adapter_moved, check.written))
+    return _MEASURED.format(dtype=dtype, adapter=adapter, moved=moved, written=written)
+
+
+def _cells(trial: Trial) -> str:
+    tvd = f"{trial.tvd:.2g}" if math.isfinite(trial.tvd) else NO_NUMBER
+    return f"{tvd} | {'yes' if trial.match else 'no'}"
 
 
 def _listed(numbers: Sequence[int], unknown: str = "as in the exported patch file") -> str:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ctxviz.exporting import ExportCheck
 from ctxviz.folds import Context
 from ctxviz.records import Step
 from ctxviz.run import Run
 from ctxviz.settings import RunSettings
+from ctxviz.ui import without_context
 from ctxviz.ui.special_tokens import learn
 from ctxviz.ui.turns import Job
 
@@ -20,32 +23,45 @@ if TYPE_CHECKING:
 
 
 class Measurement:
-    """A run being made: every turn takes one record from the engine and adds it to ``run``."""
+    """A run being made: every turn reads a part of the prompt, or adds one record from the engine to ``run``.
 
-    def __init__(self, stream: Stream, run: Run) -> None:
+    The run is shown once it has a token, so that one stopped or failed before that leaves nothing to look at.
+    """
+
+    def __init__(self, stream: Stream, run: Run, job: Job, notes: tuple[str, ...] = ()) -> None:
         self._stream = stream
-        self._run = run
+        self.run = run
+        self._job = job
+        self._notes = notes
 
     @property
     def complete(self) -> bool:
-        return self._stream.outcome is not None or len(self._run) >= self._run.settings.max_new_tokens
+        return self._stream.outcome is not None or len(self.run) >= self.run.settings.max_new_tokens
 
     def __next__(self) -> bool:
+        reading = next(self._stream.reading, None)
+        if reading is not None:
+            self._job.view.tell("running", stage=reading.words, progress=reading.share)
+            return False
         try:
             record = next(self._stream)
         except StopIteration:
-            self._run.outcome = self._stream.outcome
+            self.run.outcome = self._stream.outcome
+            without_context.ask(self._job.reference, self.run)
             raise
-        if isinstance(record, Step):
-            self._run.append(record)
-            return True
-        self._run.refer(record)
-        return False
+        if not isinstance(record, Step):
+            self.run.refer(record)
+            return False
+        self.run.append(record)
+        if len(self.run) == 1:
+            self._job.view.show(self.run, "running", self._notes)
+        return True
 
     def settle(self) -> None:
-        """Add the references that wait for a full batch."""
+        """Add the references that wait for a full batch, and have the model asked without the context."""
         for reference in self._stream.flush():
-            self._run.refer(reference)
+            self.run.refer(reference)
+        without_context.ask(self._job.reference, self.run)
 
 
 class Listing:
@@ -113,13 +129,11 @@ def run_job(
         from ctxviz.engine import stream
 
         engine = stream(model, prompt, settings, pictures=pictures)
-        run = Run(engine.identity, engine.context, settings, engine.pictures)
-        learn(run, model)
-        view.show(run, "running", notes_of(model, settings.dtypes))
-        return Measurement(engine, run)
+        return _measurement(engine, model, settings, job)
 
     wish = wish_of(reference, prompt, settings, pictures)
-    return Job(view, reference, settings.needed_dtypes, begin, tokens, wish=wish)
+    job = Job(view, reference, settings.needed_dtypes, begin, tokens, wish=wish)
+    return job
 
 
 def replay_job(view: View, reference: str, run: Run, settings: RunSettings) -> Job:
@@ -131,12 +145,19 @@ def replay_job(view: View, reference: str, run: Run, settings: RunSettings) -> J
 
         check_model(model, run)
         engine = stream(model, run.context.prompt, settings, pictures=run.pictures, follow=follow)
-        again = Run(engine.identity, engine.context, settings, engine.pictures)
-        learn(again, model)
-        view.show(again, "running", notes_of(model, settings.dtypes))
-        return Measurement(engine, again)
+        making = _measurement(engine, model, settings, job)
+        if run.dtypes[0] == settings.ordered_dtypes[0]:
+            making.run.without_context = run.without_context
+        return making
 
-    return Job(view, reference, settings.needed_dtypes, begin)
+    job = Job(view, reference, settings.needed_dtypes, begin)
+    return job
+
+
+def _measurement(engine: Stream, model: LoadedModel, settings: RunSettings, job: Job) -> Measurement:
+    run = Run(engine.identity, engine.context, settings, engine.pictures)
+    learn(run, model)
+    return Measurement(engine, run, job, notes_of(model, settings.dtypes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,8 +167,10 @@ class PatchFiles:
     name: str
     patch: bytes
     script: str
-    adapter: bytes | str
-    """A sentence where there can be none."""
+    adapter: bytes | None
+    """None where there can be none or it would not carry its context."""
+    adapter_words: str
+    """What it was measured to do, or why there is none."""
 
 
 class PatchRequest:
@@ -163,6 +186,8 @@ class PatchRequest:
         self.step = step
         self.variant = variant
         self.patch: Rebuilt | None = None
+        self.check: ExportCheck | None = None
+        """What it is worth to those who take it away; there with ``patch``."""
         self.files: PatchFiles | None = None
 
     def job(self) -> Job:
@@ -171,25 +196,32 @@ class PatchRequest:
 
 
 class _Building:
-    """The history is read token by token, one a turn; then the patch is built."""
+    """The history is read token by token, one a turn; then the patch is built, and run as others will."""
 
     complete = True
 
     def __init__(self, request: PatchRequest, model: LoadedModel) -> None:
         from ctxviz.engine import rebuild
 
-        self._request = request
+        self._request, self._model = request, model
         variant = request.run.variants[request.variant]
+        self._steps: Iterator[float | Rebuilt | ExportCheck]
         self._steps = rebuild(model, request.run, request.step, variant)
+        self._built: Rebuilt | None = None
 
     def __next__(self) -> bool:
         from ctxviz.engine import Rebuilt
+        from ctxviz.engine.export_check import check_export
 
-        made = next(self._steps)
-        if not isinstance(made, Rebuilt):
-            self._request.view.tell("running", stage="reading the history", progress=made)
+        made, request = next(self._steps), self._request
+        if isinstance(made, Rebuilt):
+            self._built = made
+            self._steps = check_export(self._model, request.run, made)
+        elif isinstance(made, ExportCheck):
+            request.check, request.patch = made, self._built
         else:
-            self._request.patch = made
+            stage = "running what will be taken away" if self._built else "reading the history"
+            request.view.tell("running", stage=stage, progress=made)
         return False
 
     def settle(self) -> None:

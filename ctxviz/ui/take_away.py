@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import streamlit as st
 
 from ctxviz.errors import BundleError
+from ctxviz.exporting import ExportCheck, measured_metadata
+from ctxviz.figures import export_words
 from ctxviz.figures.palette import label
 from ctxviz.figures.text import readable
 from ctxviz.run import Run
@@ -28,8 +30,9 @@ def draw(session: Session, run: Run, step: int, variant: int) -> None:
     token = readable(run.token(step)[4])
     messages.hint(
         f"The patch of token {step}, “{token}”, {name}, is built again from the recorded history with the "
-        "model chosen on the Live page. A model with another checksum is refused, or, where either has none, "
-        "one with another name or shape, and so is one that reads the prompt as other tokens.",
+        "model chosen on the Live page, and run as others will run it. A model with another checksum is "
+        "refused, or, where either has none, one with another name or shape, and so is one that reads the "
+        "prompt as other tokens.",
         "take",
     )
     reference = controls.chosen_model()
@@ -50,41 +53,49 @@ def draw(session: Session, run: Run, step: int, variant: int) -> None:
         messages.tell("error", view.message, "patch")
     elif view.state == "stopped":
         messages.tell(
-            "note", "Stopped before the patch was built; build it again to have its files.", "patch"
+            "note",
+            "Stopped before the patch was built and measured; build it again to have its files.",
+            "patch",
         )
-    elif request.patch is not None:
-        _draw_files(request, request.patch)
+    elif request.patch is not None and request.check is not None:
+        _draw_files(request, request.patch, request.check)
 
 
-def _draw_files(request: PatchRequest, patch: Rebuilt) -> None:
+def _draw_files(request: PatchRequest, patch: Rebuilt, check: ExportCheck) -> None:
     if request.files is None:
-        request.files = _files(request.run, patch)
+        request.files = _files(request.run, patch, check)
     files = request.files
     with st.container(horizontal=True, key="take-files"):
         _download("Patch (safetensors)", files.patch, files.name, "patch-file")
         _download("Script that applies it", files.script.encode(), SCRIPT_NAME, "patch-script")
-        name = f"{files.name.removesuffix('.safetensors')}-peft.zip"
-        if isinstance(files.adapter, bytes):
-            _download("PEFT adapter", files.adapter, name, "patch-peft")
-    if isinstance(files.adapter, str):
-        messages.hint(files.adapter, "take-no-adapter")
+    sentence = export_words.patch_sentence(check, patch.variant)
+    if check.patch_survives:
+        messages.hint(sentence, "take-patch")
+    else:
+        messages.tell("warning", sentence, "take-patch")
     if patch.variant.arithmetic == "factored":
         messages.hint(
-            "This variant ran its patch beside the weights. The files write it into them, so their logits "
-            "are close to this variant's and not the same.",
+            "This variant ran its patch beside the weights "
+            f"({export_words.trial_words(check, check.built)}). The files write it into them.",
             "take-factored",
         )
+    if files.adapter is None:
+        messages.tell("warning", files.adapter_words, "take-adapter")
+    else:
+        name = f"{files.name.removesuffix('.safetensors')}-peft.zip"
+        _download("PEFT adapter", files.adapter, name, "patch-peft")
+        messages.hint(files.adapter_words, "take-adapter")
     messages.hint(
-        "The script needs torch, transformers and safetensors only. A PEFT adapter runs the matrices as side "
-        "branches and holds the scale vectors as replaced weights; it cannot hold W′ as written, so its "
-        "logits are close to ours but not bit for bit. All of it belongs to this one token.",
+        "TVD against the model with its context, measured just now: 0 is the same distribution, 1 nothing in "
+        "common. The script needs torch, transformers and safetensors only. All of it belongs to this one "
+        "token.",
         "take-files",
     )
     st.code(files.script, language="python", wrap_lines=True)
 
 
-def _files(run: Run, patch: Rebuilt) -> PatchFiles:
-    from ctxviz.store import adapter_zip, patch_bytes, patch_file_name, script
+def _files(run: Run, patch: Rebuilt, check: ExportCheck) -> PatchFiles:
+    from ctxviz.store import patch_bytes, patch_file_name, script
 
     name = patch_file_name(patch.step, patch.variant)
     data = patch_bytes(
@@ -99,21 +110,33 @@ def _files(run: Run, patch: Rebuilt) -> PatchFiles:
         update=patch.variant.update,
         first_layer=patch.variant.first_layer,
         image_sha256=run.context.image_sha256,
+        measured=measured_metadata(check),
     )
-    images = run.context.images
+    made = script(name, patch.reference, pictures=len(run.context.images))
+    return PatchFiles(name, data, made, *_adapter(run, patch, check))
+
+
+def _adapter(run: Run, patch: Rebuilt, check: ExportCheck) -> tuple[bytes | None, str]:
+    """The adapter's zip, unless it would not carry its context, and what to say of it."""
+    from ctxviz.store import adapter_zip
+
+    words = export_words.adapter_sentence(check, patch.variant)
+    if not check.adapter_carries:
+        return None, words
     try:
-        adapter = adapter_zip(
+        made = adapter_zip(
             patch.patches,
             base_model=patch.reference,
             dtype=patch.variant.dtype,
             stored_scales=patch.stored_scales,
             kept_ids=patch.kept_ids,
             kept_positions=patch.kept_positions,
-            images=images,
+            images=run.context.images,
+            check=check,
         )
     except BundleError as error:
-        adapter = str(error)
-    return PatchFiles(name, data, script(name, patch.reference, pictures=len(images)), adapter)
+        return None, str(error)
+    return made, words
 
 
 def _download(words: str, data: bytes, name: str, key: str) -> None:

@@ -25,12 +25,11 @@ from ctxviz.replaying import failed, limit
 from ctxviz.run import Run
 from ctxviz.settings import RunSettings, Variant
 from ctxviz.store import adapter_files
+from tests.fragile import save_fragile_folder
 from tests.oracle.stock import tvd, without_context, written_copy
-from tests.tiny_models import save_tiny_folder, tiny_gemma3
 
 PROMPT = "the robot on mars says that dust will fall from the sky"
 LAYERS = "model.layers"
-FRAGILE_LAYER, FRAGILE_J = 2, 5
 STEP = 0
 
 # PEFT asks transformers by an old name.
@@ -47,22 +46,8 @@ def _one_thread() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> LoadedModel:
-    """A model in which one h_j of the prompt's last token is a rounding error, so that direct divides by it.
-
-    A row of W_down is made orthogonal to the MLP's hidden vector, which the patched pass reproduces.
-    """
-    tiny = tiny_gemma3()
-    folder = tmp_path_factory.mktemp("tiny")
-    ids = load_model(str(save_tiny_folder(folder, tiny))).tokenizer(PROMPT)["input_ids"]
-    down = tiny.get_submodule(LAYERS)[FRAGILE_LAYER].mlp.down_proj
-    seen: list[torch.Tensor] = []
-    handle = down.register_forward_hook(lambda _, args, __: seen.append(args[0][0, -1].double()))
-    tiny(input_ids=torch.tensor([list(ids)]), use_cache=False)
-    handle.remove()
-    (hidden,) = seen
-    row = down.weight[FRAGILE_J].double()
-    down.weight[FRAGILE_J] = (row - (row @ hidden) / (hidden @ hidden) * hidden).float()
-    return load_model(str(save_tiny_folder(folder / "fragile", tiny)), dtypes=("float32", "bfloat16"))
+    folder = save_fragile_folder(tmp_path_factory.mktemp("fragile"), PROMPT)
+    return load_model(str(folder), dtypes=("float32", "bfloat16"))
 
 
 def run_of(model: LoadedModel, rule: str, dtype: str, fold: str = "all", **more: Any) -> Run:

@@ -17,6 +17,8 @@ from safetensors.numpy import load
 
 from ctxviz.engine import stream
 from ctxviz.engine.anatomy import anatomy_of
+from ctxviz.errors import BundleError
+from ctxviz.exporting import ExportCheck, Trial
 from ctxviz.folds import Fold
 from ctxviz.models import LoadedModel, load_model
 from ctxviz.records import LayerPatch, Rank1Update, Step, VectorUpdate
@@ -209,6 +211,36 @@ def test_the_readme_says_what_peft_cannot_hold() -> None:
     ):  # fmt: skip
         assert words in text
     assert "as in the exported patch file" in files_of(patches)["README.md"].decode()
+    assert "close" not in text
+
+
+def test_the_readme_and_the_tensors_tell_what_was_measured() -> None:
+    bare = files_of(synthetic_patches())
+    assert "It was not run when it was made." in bare["README.md"].decode()
+    check = ExportCheck(
+        built=Trial(2e-7, True),
+        written=Trial(3e-7, True),
+        written_moved=Trial(0.9, False),
+        adapter=Trial(0.0316, True),
+        adapter_moved=Trial(np.inf, False),
+        margin=1.0,
+        floor_tvd=1e-6,
+        floor_linf=1e-5,
+        context_moved_tvd=1e-6,
+    )
+    files = files_of(synthetic_patches(), check=check)
+    text = files["README.md"].decode()
+    assert "not run when it was made" not in text
+    rows = [line.split(" | ")[1:] for line in text.splitlines() if line.startswith("| ")][1:]
+    assert rows == [["0.032", "yes |"], ["no number", "no |"], ["3e-07", "yes |"]]
+    size = int.from_bytes(files["adapter_model.safetensors"][:8], "little")
+    assert json.loads(files["adapter_model.safetensors"][8 : 8 + size])["__metadata__"] == {
+        "format": "pt",
+        "measured_tvd": "0.0316",
+        "measured_same_token": "true",
+        "measured_ulp_tvd": "no number",
+        "measured_ulp_same_token": "false",
+    }
 
 
 @pytest.mark.parametrize("name", ["it's", '"\n---\nevil: yes', "```\n# x", "\udc80é"])
@@ -239,7 +271,7 @@ def test_the_zip_holds_the_files_and_is_the_same_every_time() -> None:
 
 def test_what_cannot_be_an_adapter_is_refused() -> None:
     patches = synthetic_patches()
-    with pytest.raises(ValueError, match="no matrix update"):
+    with pytest.raises(BundleError, match="changes no matrix"):
         files_of(())
     with pytest.raises(ValueError, match=r"stored scale of model\.layers\.0\..* is missing"):
         files_of(patches, stored_scales={})

@@ -13,7 +13,7 @@ from safetensors import safe_open
 
 from ctxviz.errors import BundleError
 from ctxviz.folds import Fold
-from ctxviz.records import LayerPatch, Rank1Update, Step, VectorUpdate
+from ctxviz.records import LayerPatch, Rank1Update, Replay, Step, VectorUpdate
 from ctxviz.run import Run
 from ctxviz.settings import Variant
 from ctxviz.store import load_patch, patch_file_name, save_patch
@@ -47,7 +47,7 @@ def test_the_file_holds_the_contract_to_the_letter(exported: Path) -> None:
         metadata = file.metadata()
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     names = "format model dtype step position context_ids kept_ids kept_positions update first_layer"
-    assert set(metadata) == set(names.split())
+    assert set(metadata) == {*names.split(), "built_tvd", "built_same_token"}
     assert metadata["format"] == "ctxviz-patch/1"
     assert (metadata["model"], metadata["dtype"], metadata["update"]) == ("synthetic", "float32", "direct")
     assert (metadata["step"], metadata["position"], metadata["first_layer"]) == ("3", "12", "0")
@@ -107,6 +107,34 @@ def test_a_step_without_patches_is_a_mistake(tmp_path: Path) -> None:
     step = next(item for item in synthetic_items(run, 1) if isinstance(item, Step))
     with pytest.raises(ValueError, match="no patches"):
         save_patch(tmp_path, run, step, step.variants[0])
+
+
+def metadata_of(folder: Path, **changes: object) -> dict[str, str]:
+    run = synthetic_run(2, 8, 1)
+    step = next(item for item in synthetic_items(run, 1) if isinstance(item, Step))
+    result = dataclasses.replace(step.variants[0], **({"patches": PATCHES, "replays": ()} | changes))
+    return load_patch(save_patch(folder, run, step, result))[1]
+
+
+def test_the_file_tells_what_the_run_has_measured_of_it(tmp_path: Path) -> None:
+    assert metadata_of(tmp_path, tvd=3e-7, match=True)["built_tvd"] == "3e-07"
+    replays = tuple(
+        Replay(kind, tvd < 0.5, tvd, 0.0, 0.1)
+        for kind, tvd in (("same", 3e-7), ("batch", 0.1), ("ulp", 0.99))
+    )
+    told = metadata_of(tmp_path, tvd=3e-7, match=True, replays=replays)
+    assert {key: told[key] for key in told if key.endswith(("tvd", "token"))} == {
+        "built_tvd": "3e-07",
+        "built_same_token": "true",
+        "measured_tvd": "3e-07",
+        "measured_same_token": "true",
+        "measured_ulp_tvd": "0.99",
+        "measured_ulp_same_token": "false",
+    }
+    assert metadata_of(tmp_path, tvd=np.inf, match=False)["built_tvd"] == "no number"
+    factored = dataclasses.replace(synthetic_run(2, 8, 1).variants[0], arithmetic="factored")
+    told = metadata_of(tmp_path, variant=factored, replays=replays)
+    assert not any(key.endswith("tvd") for key in told), "branches were measured, not the file's weights"
 
 
 def test_a_place_that_cannot_be_written_is_an_os_error(tmp_path: Path) -> None:
