@@ -1,12 +1,14 @@
 """What is new in a view, as plain JSON values; what is sent per token does not grow with those before it.
 
 A browser says how many tokens and references it has, and of which run (``epoch``). It is sent the rest, and
-one column per new token of the heat map that it shows. Numbers are finite or None.
+one column per new token of the heat map that it shows.
+
+A number is sent as itself, as None where nothing was measured, and as NO_NUMBER where something was computed
+and is no finite number. Heat maps are float32: NaN is not measured, infinite is no number.
 """
 
 from __future__ import annotations
 
-import base64
 import math
 from dataclasses import asdict, dataclass
 from typing import Any, Final
@@ -23,18 +25,14 @@ from ctxviz.figures.words import alarms, verdict
 from ctxviz.replaying import SAME_WEIGHTS, margins, measured
 from ctxviz.run import REFERENCE_METRICS, Run
 from ctxviz.settings import HELD
-from ctxviz.ui import shown_prompt
+from ctxviz.ui import field_values, shown_prompt
 from ctxviz.ui.views import ACTIVE, View
 
 METRICS: Final = {key: metrics.METRICS[key] for key in metrics.LIVE_METRICS}
 """What the live view's heat map can show."""
 
-CODES_PER_DECADE: Final = 700
-"""float32 spans 10^-45 to 10^38.6, which fits int16; the rounding is 0.17 %."""
-MISSING: Final = -32768
-ZERO: Final = -32767
-INFINITE: Final = 32767
-
+NO_NUMBER: Final = "no number"
+"""Stands on the wire for what was computed and is no finite number."""
 ALARMS_EVERY: Final = 8
 """Alarms are sent with every so many tokens while a run grows."""
 ALARMS_AT_WORK: Final = 5
@@ -42,8 +40,6 @@ ALARMS_AT_WORK: Final = 5
 _MATCH, _TIE, _REPLAY_MATCH, _HELD_MATCH = 1, 2, 4, 8
 _REPLAY_TIE, _HELD_TIE = 16, 32
 """The replay's other token is a tie."""
-_REPLAY_LOST, _HELD_LOST = 64, 128
-"""The replay was measured, and its TVD is no number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +64,7 @@ def delta(view: View, held: Held, metric: str, variant: int) -> dict[str, Any]:
         "state": now.state,
         "stage": now.stage,
         "message": now.message,
-        "progress": _number(now.progress),
+        "progress": number(now.progress),
     }
     if run is None:
         return answer | {"n": 0, "from": 0, "references": 0, "run": None}
@@ -82,8 +78,8 @@ def delta(view: View, held: Held, metric: str, variant: int) -> dict[str, Any]:
         answer["run"] = describe(run, view.id) | {"notes": list(now.notes)}
     if n > start:
         answer["tokens"] = _tokens(run, start, n)
-        codes = _codes(run, metric, variant, start, n)
-        answer["field"] = {"metric": metric, "variant": variant, "codes": codes}
+        values = field_values.encoded(run, metric, variant, start, n)
+        answer["field"] = {"metric": metric, "variant": variant, "values": values}
     if references < len(log):
         fresh = list(dict.fromkeys(log[references:]))
         answer["referred"] = [_reference(run, *entry) for entry in fresh]
@@ -94,33 +90,9 @@ def delta(view: View, held: Held, metric: str, variant: int) -> dict[str, Any]:
     at_work = now.state in ACTIVE
     if not at_work or n // ALARMS_EVERY > start // ALARMS_EVERY or 0 == start < n:
         answer["alarms"] = _alarms(run, ALARMS_AT_WORK if at_work else None)
+    if not at_work or stale:
+        answer["without"] = _without(run)
     return answer
-
-
-def field(view: View, metric: str, variant: int) -> dict[str, Any]:
-    """One whole heat map; ``codes`` is int16 [tokens][layers], little-endian, in base64."""
-    now = view.snapshot()
-    run = now.run
-    n = 0 if run is None else len(run)
-    variant = variant if run is not None and variant < len(run.variants) else 0
-    codes = "" if run is None else _codes(run, metric, variant, 0, n)
-    return {"epoch": now.epoch, "n": n, "metric": metric, "variant": variant, "codes": codes}
-
-
-def values(run: Run, metric: str, variant: int, start: int, end: int) -> NDArray[np.float32]:
-    """A field of METRICS from step ``start`` to ``end``, [steps, n_layers]; NaN where there is no value."""
-    return metrics.signed_table(run, variant, metric, start, end).T.astype(np.float32)
-
-
-def quantise(numbers: NDArray[np.float32]) -> NDArray[np.int16]:
-    """log10 in steps of 1/CODES_PER_DECADE, with codes of their own for zero, infinite and missing values."""
-    positive = np.isfinite(numbers) & (numbers > 0)
-    logs = np.rint(np.log10(np.where(positive, numbers, 1.0).astype(np.float64)) * CODES_PER_DECADE)
-    codes = np.full(numbers.shape, MISSING, np.int16)
-    codes[positive] = np.clip(logs[positive], ZERO + 1, INFINITE - 1).astype(np.int16)
-    codes[numbers == 0] = ZERO
-    codes[np.isposinf(numbers)] = INFINITE
-    return codes
 
 
 def describe(run: Run, view_id: str = "") -> dict[str, Any]:
@@ -141,7 +113,6 @@ def describe(run: Run, view_id: str = "") -> dict[str, Any]:
         "hold": run.settings.hold,
         "fields": {key: asdict(metric) for key, metric in metrics.METRICS.items()},
         "prompt": shown_prompt.describe(run, view_id),
-        "codes": {"decade": CODES_PER_DECADE, "missing": MISSING, "zero": ZERO, "infinite": INFINITE},
     }
 
 
@@ -149,7 +120,7 @@ def _tokens(run: Run, start: int, end: int) -> list[list[Any]]:
     """Per step the text, the seconds, and per variant what :func:`_variant` says."""
     variants = zip(*(_variant(run, k, start, end) for k in range(len(run.variants))), strict=True)
     tokens = (run.token(step) for step in range(start, end))
-    return [[readable(t[4]), _number(t[5]), *entries] for t, entries in zip(tokens, variants, strict=True)]
+    return [[readable(t[4]), number(t[5]), *entries] for t, entries in zip(tokens, variants, strict=True)]
 
 
 def _variant(run: Run, k: int, start: int, end: int) -> list[list[Any]]:
@@ -165,7 +136,7 @@ def _variant(run: Run, k: int, start: int, end: int) -> list[list[Any]]:
     ]
     entries = []
     for i in range(end - start):
-        entry = [int(flags[i]), *(_number(float(column[i])) for column in columns)]
+        entry = [int(flags[i]), *(number(float(column[i])) for column in columns)]
         entries.append(entry if match[i] else [*entry, readable(said(run, start + i, k))])
     return entries
 
@@ -175,11 +146,12 @@ def _flags(run: Run, k: int, start: int, end: int) -> NDArray[np.int64]:
     match, own_tie = (run.series(name, k)[start:end].astype(bool) for name in ("match", "tie"))
     tie = own_tie | (margins(run, run.variants[k].dtype)[start:end] < _floors(run, k, start, end))
     flags = _MATCH * match + _TIE * own_tie
-    replay = (_REPLAY_MATCH, _REPLAY_TIE, _REPLAY_LOST)
-    for kinds, bits in ((drawn_kinds(run), replay), ((HELD,), (_HELD_MATCH, _HELD_TIE, _HELD_LOST))):
+    for kinds, bits in (
+        (drawn_kinds(run), (_REPLAY_MATCH, _REPLAY_TIE)),
+        ((HELD,), (_HELD_MATCH, _HELD_TIE)),
+    ):
         differs = np.any([run.replay(kind, "match", k)[start:end] == 0 for kind in kinds], axis=0)
-        lost = np.isinf(worst_replay(run, k, start, end, kinds))
-        flags = flags + bits[0] * ~differs + bits[1] * (differs & tie) + bits[2] * lost
+        flags = flags + bits[0] * ~differs + bits[1] * (differs & tie)
     return flags
 
 
@@ -250,12 +222,15 @@ def patch_ratio(run: Run, variant: int, start: int, end: int) -> NDArray[np.floa
 def _reference(run: Run, step: int, dtype: int) -> list[Any]:
     """[step, dtype index, and what run.REFERENCE_METRICS names, in that order]."""
     measured = (run.reference(name, run.dtypes[dtype])[step] for name in REFERENCE_METRICS)
-    return [step, dtype, *map(_number, measured)]
+    return [step, dtype, *map(number, measured)]
 
 
-def _codes(run: Run, metric: str, variant: int, start: int, end: int) -> str:
-    codes = quantise(values(run, metric, variant, start, end))
-    return base64.b64encode(codes.astype("<i2").tobytes()).decode()
+def _without(run: Run) -> dict[str, Any] | None:
+    """What the unpatched model wrote by itself from the kept tokens; None where it was not asked."""
+    found = run.without_context
+    if found is None:
+        return None
+    return {"texts": [readable(text) for text in found.texts], "ended": found.ended, "dtype": found.dtype}
 
 
 def _verdict(run: Run) -> list[str]:
@@ -270,6 +245,8 @@ def _alarms(run: Run, limit: int | None) -> dict[str, Any]:
     return {"count": len(found), "list": rows}
 
 
-def _number(value: float | None) -> float | None:
-    """Four significant digits; None for what JSON has no number for."""
-    return float(f"{value:.4g}") if value is not None and math.isfinite(value) else None
+def number(value: float | None) -> float | str | None:
+    """Four significant digits; None where nothing was measured, NO_NUMBER where it is infinite."""
+    if value is None or math.isnan(value):
+        return None
+    return float(f"{value:.4g}") if math.isfinite(value) else NO_NUMBER

@@ -16,8 +16,8 @@ from ctxviz.ui.views import View
 def answer(view: View, metric: str, variant: int, start: int, epoch: int) -> dict[str, Any]:
     """The columns of a METRICS quantity from step ``start`` on.
 
-    ``values`` is float32 [tokens][layers], little-endian, in base64, NaN where there is no value, the sign
-    kept. A browser that holds another run (``epoch``), or more than there is, is sent all of it: ``from`` is
+    ``values`` is what :func:`encoded` makes of them. A browser that holds another run (``epoch``), or more
+    than there is, is sent all of it: ``from`` is
     then 0. A ``variant`` that the run lacks becomes 0.
     """
     now = view.snapshot()
@@ -25,9 +25,6 @@ def answer(view: View, metric: str, variant: int, start: int, epoch: int) -> dic
     n, layers = (0, 0) if run is None else (len(run), run.model.n_layers)
     start = start if epoch == now.epoch and start <= n else 0
     variant = variant if run is not None and variant < len(run.variants) else 0
-    table = np.zeros(0) if run is None else signed_table(run, variant, metric, start, n).T
-    with np.errstate(over="ignore"):
-        raw = np.ascontiguousarray(table, "<f4").tobytes()
     return {
         "epoch": now.epoch,
         "from": start,
@@ -35,8 +32,18 @@ def answer(view: View, metric: str, variant: int, start: int, epoch: int) -> dic
         "layers": layers,
         "metric": metric,
         "variant": variant,
-        "values": base64.b64encode(raw).decode(),
+        "values": "" if run is None else encoded(run, metric, variant, start, n),
     }
+
+
+def encoded(run: Run, metric: str, variant: int, start: int, end: int) -> str:
+    """A METRICS quantity from step ``start`` to ``end``: float32 [steps][layers], little-endian, in base64.
+
+    NaN where nothing was measured, infinite where what was computed is no number, the sign kept.
+    """
+    table = signed_table(run, variant, metric, start, end).T
+    with np.errstate(over="ignore"):
+        return base64.b64encode(np.ascontiguousarray(table, "<f4").tobytes()).decode()
 
 
 def csv(run: Run, metric: str, variant: int) -> str:

@@ -1,4 +1,4 @@
-"""The Live page: settings, prompt and buttons, the live view, and what lies behind a click."""
+"""The Live page: settings, prompt and buttons, and the live view, where all that is measured is seen."""
 
 from __future__ import annotations
 
@@ -7,24 +7,14 @@ from typing import Final
 import streamlit as st
 
 from ctxviz.run import Run
-from ctxviz.ui import (
-    components,
-    controls,
-    fold_control,
-    inspector,
-    large,
-    library,
-    messages,
-    page,
-    picture_panel,
-)
+from ctxviz.ui import components, controls, fold_control, library, messages, page, picture_panel
+from ctxviz.ui.focus import Did
 from ctxviz.ui.session import Session
 from ctxviz.ui.url_state import Link
 from ctxviz.ui.views import ACTIVE
 from ctxviz.ui.worker import worker
 
-SETTLE_SECONDS: Final = 1.0
-"""The inspector comes so much later in a new tab: its libraries would hold up the live view."""
+LAYERS: Final = "pages/layers.py"
 _RECORDED_MISSING: Final = (
     "Nothing to show yet: the recorded run is missing from assets. Type a prompt and press Generate."
 )
@@ -40,15 +30,22 @@ def draw() -> None:
     link = controls.chosen(session.focus)
     _draw_prompt(session, link, under_way)
     page.draw_notices(session)
-    _draw_run(session, link)
-    if session.settled:
-        inspector.draw(session)
-    else:
-        _settle(session)
-    library.draw(session)
-    if session.settled:
-        large.draw(session)
+    components.live(
+        view.id,
+        focus=session.focus,
+        heard=session.heard,
+        note=_note(session, link),
+        did=lambda did: _follow(session, did),
+    )
+    if st.session_state.pop("to_layers", False):
+        st.switch_page(LAYERS)
     page.end(session, state, changing)
+
+
+def _follow(session: Session, did: Did) -> None:
+    """What the reader did in the live view, before anything is drawn."""
+    session.notice(did)
+    st.session_state.to_layers = did.layers
 
 
 def _draw_settings(session: Session) -> None:
@@ -79,7 +76,7 @@ def _draw_request(session: Session) -> None:
 
 
 def _draw_prompt(session: Session, link: Link, under_way: bool) -> None:
-    """The prompt and the three buttons."""
+    """The prompt and the three buttons, and under them what else a run can begin with."""
     goes_on = session.view.state == "paused" and session.goes_on(link)
     with st.container(horizontal=True, key="prompt-row"):
         controls.draw_prompt()
@@ -88,6 +85,7 @@ def _draw_prompt(session: Session, link: Link, under_way: bool) -> None:
             type="primary",
             key="generate",
             on_click=page.attempt(session.generate),
+            help="Ctrl+Enter in the prompt does the same.",
         )
         st.button(
             "Step",
@@ -96,38 +94,26 @@ def _draw_prompt(session: Session, link: Link, under_way: bool) -> None:
             help="Make exactly one token, then pause.",
         )
         st.button("Stop", key="stop", on_click=session.stop, disabled=not under_way)
-    controls.draw_examples()
-    picture_panel.draw(session, link.model)
+    with st.container(horizontal=True, key="ways", vertical_alignment="center"):
+        controls.draw_examples()
+        picture_panel.draw(session, link.model)
+        library.draw(session)
     controls.draw_link_hint()
 
 
-def _draw_run(session: Session, link: Link) -> None:
-    """The live view, what it is where that is not plain, and what the reader did in it."""
+def _note(session: Session, link: Link) -> str:
+    """Where the run on screen comes from, where that is not plain."""
     run = session.view.run
     other = "" if run is None else session.differs_from(run, link.model, link.prompt)
     if session.recorded:
-        messages.hint(_RECORDED_MISSING if run is None else _recorded_line(run, other), "recorded")
-    elif run is not None:
-        model = session.other_model(run, link.model)
-        made = [f"with another model ({model})" if model else "", f"from {other}" if other else ""]
-        if any(made):
-            how = " ".join(filter(None, made))
-            messages.hint(f"The run below was made {how}; Generate makes a new one.", "other-inputs")
-    event = components.live(session.view.id, focus=session.focus)
-    session.notice(event)
+        return _RECORDED_MISSING if run is None else _recorded_line(run, other)
+    if run is None:
+        return ""
+    model = session.other_model(run, link.model)
+    made = [f"with another model ({model})" if model else "", f"from {other}" if other else ""]
+    return f"Made {' '.join(filter(None, made))}; Generate makes a new one." if any(made) else ""
 
 
 def _recorded_line(run: Run, other: str) -> str:
-    torch = dict(run.model.libraries).get("torch", "unknown")
-    return (
-        f"A run recorded earlier with {run.model.name} in {' and '.join(run.dtypes)} (torch {torch}, "
-        f"{run.model.device}){f', from {other}' if other else ''}; Generate makes a new one on this machine."
-    )
-
-
-@st.fragment(run_every=SETTLE_SECONDS)
-def _settle(session: Session) -> None:
-    """Run the page again, once, when the live view has had time to be drawn."""
-    if session.settled:
-        st.rerun()
-    session.settled = True
+    what = f"{run.model.name}{f', from {other}' if other else ''}"
+    return f"A run recorded earlier with {what}; Generate makes a new one."

@@ -19,7 +19,9 @@ from ctxviz.ui.tab_pictures import hashes
 
 WAYS: Final = {"samples": "Samples", "scene": "Draw a scene", "file": "From files", "camera": "Camera"}
 THUMBNAIL_PIXELS: Final = 64
+SMALL_PIXELS: Final = 34
 SAMPLE_PIXELS: Final = 84
+BOX: Final = "pictures_box"
 UPLOAD_LIMIT_MB: Final = 64
 """Of the widget, which says little of a file that is too large; the sentence of what reads it comes first."""
 PASTE: Final = "paste"
@@ -32,7 +34,7 @@ _paste = component("ctxviz.pictures", js=components.bootstrap("pictures.js"))
 
 
 def draw(session: Session, model: str) -> None:
-    """The panel, for models that may read pictures; for others the way to one."""
+    """For models that read pictures the chosen ones, and a box to choose others; else the way to one."""
     if not picture_source.reads_pictures(model):
         st.button(
             _USE,
@@ -43,11 +45,19 @@ def draw(session: Session, model: str) -> None:
         )
         _draw_paste(reads_text_only=True)
         return
+    with st.popover(f"Pictures · {len(session.pictures)}" if session.pictures else "Add a picture", key=BOX):
+        _draw_box(session, model)
+    _draw_paste()
+    if session.pictures:
+        _draw_small(session)
+
+
+def _draw_box(session: Session, model: str) -> None:
+    """Everything about the prompt's pictures."""
     with st.container(key="pictures"):
         if session.pictures:
             _draw_chosen(session)
         with st.container(horizontal=True, key="picture-ways", vertical_alignment="center"):
-            messages.hint("Pictures:", "picture-ways")
             way = st.pills(
                 "How to choose a picture",
                 list(WAYS),
@@ -57,13 +67,30 @@ def draw(session: Session, model: str) -> None:
                 persist_state="session",
             )
             messages.hint("or paste one", "paste")
-            _draw_paste()
             if session.pictures:
                 st.toggle("Keep the others", key="beside", help=_BESIDE_HELP, persist_state="session")
             _draw_back(session)
         if way is not None:
             _DRAWN[way](session)
         _draw_hints(session, model)
+
+
+def _draw_small(session: Session) -> None:
+    """The chosen pictures in a row, and whether they alone are folded."""
+    with st.container(horizontal=True, key="small-pictures", vertical_alignment="center", width="content"):
+        for k, picture in enumerate(session.pictures):
+            st.image(
+                PICTURE_FILES.png(picture),
+                width=shown_width(picture, SMALL_PIXELS),
+                alt=f"Picture {k + 1}: {words_of(picture)}",
+            )
+        st.session_state.fold_pictures = fold_control.folds_only_pictures(len(session.pictures))
+        st.toggle(
+            "Fold only the pictures" if len(session.pictures) > 1 else "Fold only the picture",
+            key="fold_pictures",
+            help="Off again, all but the current token is folded.",
+            on_change=_fold_pictures,
+        )
 
 
 def _acting(action: Callable[[Session], None]) -> Callable[[], None]:
@@ -89,22 +116,13 @@ def _draw_chosen(session: Session) -> None:
     with st.container(horizontal=True, key="chosen-pictures", vertical_alignment="center"):
         for k, picture in enumerate(session.pictures):
             _draw_thumbnail(k, picture)
-        with st.container(key="picture-actions", width="content"):
-            several = len(session.pictures) > 1
-            st.session_state.fold_pictures = fold_control.folds_only_pictures(len(session.pictures))
-            st.toggle(
-                "Fold only the pictures" if several else "Fold only the picture",
-                key="fold_pictures",
-                help="Off again, all but the current token is folded.",
-                on_change=_fold_pictures,
+        if len(session.pictures) > 1:
+            st.button(
+                "Remove all",
+                key="remove_all",
+                type="tertiary",
+                on_click=_acting(lambda s: picture_source.show(s, ())),
             )
-            if several:
-                st.button(
-                    "Remove all",
-                    key="remove_all",
-                    type="tertiary",
-                    on_click=_acting(lambda s: picture_source.show(s, ())),
-                )
 
 
 def _draw_thumbnail(k: int, picture: Picture) -> None:

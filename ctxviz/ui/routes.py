@@ -27,7 +27,9 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ctxviz.figures import metrics
-from ctxviz.ui import delta, field_values, tables
+from ctxviz.ui import cell_view, delta, enlarged, field_values, tables
+from ctxviz.ui.card_data import card_data
+from ctxviz.ui.focus import DEFAULT_METRIC
 from ctxviz.ui.shown_prompt import PICTURE_FILES
 from ctxviz.ui.views import View, views
 
@@ -35,7 +37,6 @@ LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]")
 ALLOWED_HOSTS: Final = "CTXVIZ_ALLOWED_HOSTS"
 """Environment variable: further names of this server, separated by commas."""
 
-DEFAULT_METRIC: Final = "h_abs_min"
 PLOTLY: Final = "plotly.min.js"
 
 _FRONTEND: Final = Path(__file__).parent / "frontend"
@@ -48,7 +49,8 @@ def routes() -> list[Route]:
     """The routes to hand to ``st.App``."""
     return [
         Route("/_ctxviz/delta/{view_id}", _answering(_delta)),
-        Route("/_ctxviz/field/{view_id}", _answering(_field)),
+        Route("/_ctxviz/cell/{view_id}", _answering(_cell)),
+        Route("/_ctxviz/figure/{view_id}", _figure),
         Route("/_ctxviz/values/{view_id}", _answering(_values)),
         Route("/_ctxviz/values/{view_id}/csv", _answering(_values_csv)),
         Route("/_ctxviz/table/{view_id}", _answering(_table)),
@@ -141,6 +143,10 @@ class _Query:
             raise _BadQueryError
         return int(text)
 
+    def maybe(self, name: str) -> int | None:
+        """A whole number, or None if it is not given."""
+        return self.count(name) if name in self._query else None
+
     def choice(self, name: str, known: Container[str], default: str) -> str:
         text = self._query.get(name, default)
         if text not in known:
@@ -174,9 +180,33 @@ def _delta(query: _Query, view: View) -> Response:
     return _json(delta.delta(view, held, metric, variant))
 
 
-def _field(query: _Query, view: View) -> Response:
-    metric, variant = query.choice("metric", delta.METRICS, DEFAULT_METRIC), query.count("variant")
-    return _json(delta.field(view, metric, variant))
+def _cell(query: _Query, view: View) -> Response:
+    step, layer = query.maybe("step"), query.maybe("layer")
+    return _json(cell_view.answer(view, step, layer, query.count("variant")))
+
+
+def _figure(request: Request) -> Response:
+    """A figure of a run as the figure component reads it. No coroutine: plotly takes its time."""
+    query = _Query(request)
+    view = query.view()
+    if view is None:
+        return _json({"error": "unknown view"}, 404)
+    try:
+        return _drawn(query, view)
+    except _BadQueryError:
+        return _json({"error": "bad query"}, 400)
+
+
+def _drawn(query: _Query, view: View) -> Response:
+    name = query.choice("name", enlarged.FIGURES, "field")
+    metric = query.choice("metric", delta.METRICS, DEFAULT_METRIC)
+    step, layer, variant = query.count("step"), query.count("layer"), query.count("variant")
+    now = view.snapshot()
+    run = now.run
+    if run is None or step >= len(run) or layer >= run.model.n_layers or variant >= len(run.variants):
+        raise _BadQueryError
+    card = enlarged.card(run, name, metric, variant, step, layer)
+    return _json({"epoch": now.epoch, "card": card_data(card, f"ctxviz-{name}")})
 
 
 def _values(query: _Query, view: View) -> Response:

@@ -1,53 +1,104 @@
-// The line charts of the live view: where a token's entry holds the value, which flags count, and the words.
+// The line charts of the live view: which of a token's numbers they draw, and the words.
+
+import { domainFor } from "./axes.js";
+import { dashes } from "./look.js";
 
 export const CHARTS = [
   {
     key: "tvd",
-    at: 1,
+    value: "tvd",
+    tab: "TVD",
     title: "Total-variation distance",
     axis: "TVD (0 to 1)",
     caption: "Half the summed difference of the two next-token distributions: 0 is the same, 1 is disjoint.",
-    noise: "tvd",
+    floor: "floor",
     unpatched: "unpatched",
   },
   {
     key: "logit_linf",
-    at: 2,
+    value: "gap",
+    tab: "logit gap",
     title: "Largest logit gap",
     axis: "max |Δ logit|",
     caption: "The largest difference of one token's logit, with the context and patched without it.",
-    noise: "gap",
+    floor: "floorGap",
     unpatched: "unpatchedGap",
   },
   {
     key: "patch_ratio",
-    at: 3,
+    value: "ratio",
+    tab: "‖Δm‖/‖m‖",
     title: "Patch over scale vector",
     axis: "‖Δm‖ / ‖m‖, largest over layers",
-    caption:
-      "Size of the change of the scale vector beside the vector itself; above 1 the patch outweighs it.",
+    caption: "The change of the scale vector beside the vector itself; above 1 the patch outweighs it.",
   },
   {
     key: "replay_tvd",
-    at: 4,
-    bits: { same: 4, tie: 16, lost: 64 },
+    value: "replay",
+    same: "replaySame",
+    tie: "replayTie",
     extra: "replay",
-    title: "TVD when replayed",
+    tab: "run again",
+    title: "TVD when the weights run again",
     axis: "TVD (0 to 1), worst replay",
-    caption:
-      "The finished weights run again, without the help that building gave them: low means that the weights themselves carry the context. ✗ above the top edge: the logits are no numbers.",
-    noise: "tvd",
+    caption: "Finished weights run again, without the help of building: low means they carry the context.",
+    floor: "floor",
     unpatched: "unpatched",
   },
   {
     key: "held_tvd",
-    at: 5,
-    bits: { same: 8, tie: 32, lost: 128 },
+    value: "held",
+    same: "heldSame",
+    tie: "heldTie",
     extra: "held",
+    tab: "held",
     title: "TVD, one patch held",
     axis: "TVD (0 to 1)",
-    caption:
-      "One token's weights kept for all later tokens: the theorem gives every token weights of its own. ✗ above the top edge: the logits are no numbers.",
+    caption: "One token's weights kept for all later tokens: the theorem gives every token its own.",
     unpatched: "unpatched",
   },
 ];
+
+// Those that a run has; some belong to runs that measured more.
+export function chartsOf(run) {
+  return CHARTS.filter(({ extra }) => !extra || run.extras.includes(extra));
+}
+
+// What a chart draws of a source, as LineChart reads it.
+export function chartData(source, about) {
+  const { run, tokens } = source;
+  const { same = "same", tie = "tie" } = about;
+  const lines = run.look.variants.map(({ label, color, dash, symbol }, k) => {
+    const of = (step) => tokens[step].variants[k];
+    const mark = (step) => (of(step)[same] || of(step)[about.value] === null ? "" : of(step)[tie] ? "tie" : "differs");
+    // Only the building pass's token is known.
+    const said = (step) => (about.value === "replay" || about.value === "held" ? "" : (of(step).said ?? ""));
+    return { label, color, dash, symbol, values: (step) => of(step)[about.value], mark, said };
+  });
+  return {
+    about,
+    n: source.n,
+    domain: domainFor(source),
+    texts: (step) => tokens[step].text,
+    lines,
+    references: referencesOf(source, about),
+    scale: "log",
+  };
+}
+
+// The noise floors and the unpatched model, as far as they were measured; of two dtypes told apart by their dashes.
+function referencesOf({ run, referred }, { floor, unpatched }) {
+  const kinds = [
+    ["noise floor", floor, run.look.noise_dash],
+    ["no patch", unpatched, run.look.unpatched_dash],
+  ].filter(([, list]) => list);
+  return kinds.flatMap(([kind, list, style]) =>
+    referred
+      .map((lists, dtype) => {
+        const [on, off] = dashes(style).split(" ");
+        const values = (step) => lists[list][step] ?? null;
+        return { label: `${kind} ${run.dtypes[dtype]}`, dash: `${on} ${off * (1 + dtype)}`, values, dtype };
+      })
+      .filter((_, dtype) => referred[dtype][list].length),
+  );
+}

@@ -5,20 +5,34 @@ import { SPECIAL } from "./fieldscale.js";
 import { svg } from "./look.js";
 import { roundSteps } from "./words.js";
 
-export const MARGIN = { left: 50, right: 86, top: 14 };
-const BAR = { gap: 20, width: 15 };
+export const MARGIN = { left: 50, top: 14 };
+const BAR = { gap: 14, width: 15, tick: 4, text: 7, size: 13, end: 4 };
 const FEW = 64;
-const ROOM = { text: 17, number: 50, spelled: 92, numbered: 50 };
+const ROOM = { text: 17, number: 50, spelled: 92, numbered: 50, compact: 36 };
 const LONGEST = 10;
+const ruler = document.createElement("canvas").getContext("2d");
 
-// Few tokens are spelled along the axis, of many their numbers are written.
-export function spelled({ from, to }) {
-  return to - from <= FEW;
+// Few tokens are spelled along the axis, of many their numbers are written, as where there is little room.
+export function spelled({ from, to }, compact) {
+  return !compact && to - from <= FEW;
 }
 
 // The height under the cells.
-export function foot(box) {
+export function foot(box, compact) {
+  if (compact) return ROOM.compact;
   return spelled(box) ? ROOM.spelled : ROOM.numbered;
+}
+
+// The width beside the cells: as much as the colour bar and its longest label take.
+export function barRoom(scale, height, font) {
+  if (!hasBar(scale)) return BAR.end;
+  ruler.font = `${BAR.size}px ${font}`;
+  const widths = scale.ticks(17 / height).map(([, text]) => ruler.measureText(text).width);
+  return BAR.gap + BAR.width + BAR.text + Math.ceil(Math.max(...widths)) + BAR.end;
+}
+
+export function hasBar(scale) {
+  return !scale.empty && scale.about.kind !== "category";
 }
 
 // A token's text short enough for an axis; what isolates its direction stays closed.
@@ -38,13 +52,13 @@ function within(from, to, most) {
 }
 
 // `place(step, layer)` is the box of a cell, { x, y, w, h }; `texts(step)` a token's text or nothing.
-export function axes({ plot, box, texts, theme, place }) {
+export function axes({ plot, box, texts, theme, place, compact }) {
   const { left, top, width, height } = plot;
   const bottom = top + height;
   const group = svg("g", { fill: "none" });
   const frame = { x: left - 0.5, y: top - 0.5, width: width + 1, height: height + 1, stroke: theme.line };
   group.append(svg("rect", frame));
-  const words = spelled(box);
+  const words = spelled(box, compact);
   for (const step of within(box.from, box.to, width / (words ? ROOM.text : ROOM.number))) {
     const { x, w } = place(step, box.low);
     const at = (x + w / 2).toFixed(1);
@@ -52,7 +66,8 @@ export function axes({ plot, box, texts, theme, place }) {
     if (!words) group.append(label(at, bottom + 19, String(step), { fill: theme.soft }));
     else group.append(turned(at, bottom + 12, brief(texts(step)), -50, theme, "end"));
   }
-  if (!words) group.append(label(left + width / 2, bottom + 40, "token", { fill: theme.soft }));
+  if (compact) group.append(label(left, bottom + 33, "token →", { fill: theme.soft, anchor: "start" }));
+  else if (!words) group.append(label(left + width / 2, bottom + 40, "token", { fill: theme.soft }));
   for (const layer of within(box.low, box.high, height / 28)) {
     const { y, h } = place(box.from, layer);
     const at = y + h / 2;
@@ -69,9 +84,9 @@ function turned(x, y, text, angle, theme, anchor) {
   return node;
 }
 
-export function colourBar({ plot, scale, theme, width }) {
-  const { top, height } = plot;
-  const x = width - MARGIN.right + BAR.gap;
+export function colourBar({ plot, scale, theme }) {
+  const { left, top, width, height } = plot;
+  const x = left + width + BAR.gap;
   const group = svg("g");
   for (let i = 0; i < 64; i += 1) {
     const y = (top + (height * (63 - i)) / 64).toFixed(2);
@@ -81,9 +96,10 @@ export function colourBar({ plot, scale, theme, width }) {
   for (const [share, text] of scale.ticks(17 / height)) {
     const y = top + height * (1 - share);
     group.append(
-      svg("line", { x1: x + BAR.width, x2: x + BAR.width + 4, y1: y, y2: y, stroke: theme.faint }),
+      svg("line", { x1: x + BAR.width, x2: x + BAR.width + BAR.tick, y1: y, y2: y, stroke: theme.faint }),
     );
-    group.append(label(x + BAR.width + 7, y + 5, text, { anchor: "start", fill: theme.soft, size: 13 }));
+    const style = { anchor: "start", fill: theme.soft, size: BAR.size };
+    group.append(label(x + BAR.width + BAR.text, y + 5, text, style));
   }
   return group;
 }

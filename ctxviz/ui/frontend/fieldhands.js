@@ -4,7 +4,11 @@ const DRAG = 4;
 const FAR = 10;
 const IN = 0.5;
 
-// `fields` gives cursor, zoomed, go, clear, enter, move, pick, zoom, whole and pan.
+// A drag that stays within so many px of a line along an axis zooms along that axis alone.
+const ALONG = 12;
+
+// `fields` gives cursor, zoomed, go, clear, enter, move, pick, zoom, zoomTo, whole and pan. A drag zooms into what
+// it spans, with Shift it moves what is zoomed; a double click shows the whole run.
 export function listen(map, fields) {
   const { frame } = map;
   let drag = null;
@@ -13,9 +17,18 @@ export function listen(map, fields) {
     const box = frame.getBoundingClientRect();
     return [event.clientX - box.left, event.clientY - box.top];
   };
+  const end = () => {
+    drag = null;
+    map.band(null);
+  };
   frame.addEventListener("pointerdown", (event) => {
     dragged = false;
-    drag = fields.zoomed && event.button === 0 ? at(event) : null;
+    if (event.button !== 0 || event.pointerType === "touch") return;
+    const from = at(event);
+    if (map.cellAt(...from)) drag = { from, to: from, pan: event.shiftKey && fields.zoomed };
+    // Else the text around it would be selected.
+    event.preventDefault();
+    frame.focus({ preventScroll: true });
   });
   frame.addEventListener("pointermove", (event) => {
     const [x, y] = at(event);
@@ -23,18 +36,24 @@ export function listen(map, fields) {
       fields.go(map.cellAt(x, y), false);
       return;
     }
-    if (!dragged && Math.hypot(x - drag[0], y - drag[1]) < DRAG) return;
+    if (!dragged && Math.hypot(x - drag.from[0], y - drag.from[1]) < DRAG) return;
     if (!dragged) frame.setPointerCapture(event.pointerId);
     dragged = true;
-    const { w, h } = map.place(0, 0);
-    const [steps, up] = [Math.round((drag[0] - x) / w), Math.round((y - drag[1]) / h)];
-    if (!steps && !up) return;
-    fields.pan(steps, up);
-    drag = [drag[0] - steps * w, drag[1] + up * h];
+    if (drag.pan) move(map, fields, drag, [x, y]);
+    else {
+      drag.to = [x, y];
+      map.band(spanned(map, drag));
+    }
   });
-  for (const name of ["pointerup", "pointercancel"]) frame.addEventListener(name, () => (drag = null));
+  frame.addEventListener("pointerup", () => {
+    const span = drag && dragged && !drag.pan && spanned(map, drag);
+    end();
+    if (span) fields.zoomTo(...cornersOf(map, span));
+  });
+  frame.addEventListener("pointercancel", end);
   frame.addEventListener("pointerleave", () => !drag && fields.clear());
   frame.addEventListener("click", (event) => !dragged && fields.pick(map.cellAt(...at(event))));
+  frame.addEventListener("dblclick", () => fields.whole());
   frame.addEventListener(
     "wheel",
     (event) => {
@@ -47,6 +66,30 @@ export function listen(map, fields) {
   frame.addEventListener("focus", () => frame.matches(":focus-visible") && fields.enter());
   frame.addEventListener("blur", () => fields.clear());
   frame.addEventListener("keydown", (event) => press(event, fields));
+}
+
+function move(map, fields, drag, [x, y]) {
+  const { w, h } = map.place(0, 0);
+  const [steps, up] = [Math.round((drag.from[0] - x) / w), Math.round((y - drag.from[1]) / h)];
+  if (!steps && !up) return;
+  fields.pan(steps, up);
+  drag.from = [drag.from[0] - steps * w, drag.from[1] + up * h];
+}
+
+// The part of the plot between the two ends of a drag; all of an axis along which it hardly went.
+function spanned(map, { from, to }) {
+  const { left, top, width, height } = map.plot;
+  const held = (v, low, length) => Math.max(low, Math.min(low + length - 0.01, v));
+  const [dx, dy] = [Math.abs(to[0] - from[0]), Math.abs(to[1] - from[1])];
+  const xs = [from[0], to[0]].map((v) => held(v, left, width));
+  const ys = [from[1], to[1]].map((v) => held(v, top, height));
+  const wide = dx < ALONG && dy >= ALONG;
+  const tall = dy < ALONG && dx >= ALONG;
+  return { xs: wide ? [left, left + width - 0.01] : xs, ys: tall ? [top, top + height - 0.01] : ys };
+}
+
+function cornersOf(map, { xs, ys }) {
+  return [map.cellNear(xs[0], ys[0]), map.cellNear(xs[1], ys[1])];
 }
 
 function press(event, fields) {

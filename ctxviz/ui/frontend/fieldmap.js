@@ -1,7 +1,7 @@
 // One map of layers x tokens: a canvas of cells, and an SVG above it with axes, colour bar and outlines.
 
 import { label } from "./axes.js";
-import { axes, colourBar, foot, mark, MARGIN, outline, spelled } from "./fieldaxes.js";
+import { axes, barRoom, colourBar, foot, hasBar, mark, MARGIN, outline, spelled } from "./fieldaxes.js";
 import { Painter } from "./fieldpaint.js";
 import { exact } from "./fieldscale.js";
 import { el, svg } from "./look.js";
@@ -20,16 +20,17 @@ export class FieldMap {
   }
 
   get plot() {
-    const { left, right, top } = MARGIN;
-    return { left, top, width: this.width - left - right, height: this.cells };
+    const { left, top } = MARGIN;
+    return { left, top, width: Math.max(1, this.width - left - this.right), height: this.cells };
   }
 
-  // `frame` holds table, scale, box, whole, texts, theme and width. New columns are added to what is there;
+  // `frame` holds table, scale, box, whole, texts, theme, width, and where there is little room the whole map's
+  // height: its axis is then short. New columns are added to what is there;
   // all of it is painted again where something else changed, but for a run at work (`busy`) that only grew not
   // too often: until then `late` is true. True if anything was drawn.
   draw(frame, busy = false) {
-    const { table, scale, box, whole, theme, width } = frame;
-    const now = [table, scale, theme, width, box.from, whole || box.to, box.low, box.high];
+    const { table, scale, box, whole, theme, width, room } = frame;
+    const now = [table, scale, theme, width, room, box.from, whole || box.to, box.low, box.high];
     const grew = this.last && now.every((value, i) => value === this.last[i]);
     this.late = false;
     if (grew && this.box.to === box.to && this.look === this.lookOf(scale)) return this.extend(frame);
@@ -38,8 +39,10 @@ export class FieldMap {
     this.last = now;
     [this.painted, this.paintedAt] = [table.n, performance.now()];
     Object.assign(this, frame);
-    this.cells = Math.min(560, Math.max(240, table.layers * 17));
-    this.height = MARGIN.top + this.cells + foot(box);
+    const under = foot(box, room);
+    this.cells = room ? room - MARGIN.top - under : Math.min(560, Math.max(240, table.layers * 17));
+    this.height = MARGIN.top + this.cells + under;
+    this.right = barRoom(scale, this.cells, theme.font);
     this.resize();
     this.look = this.lookOf(scale);
     this.cellsOn.paint(this);
@@ -47,9 +50,7 @@ export class FieldMap {
     this.chosen = svg("g", { visibility: "hidden" });
     this.axes = this.drawAxes();
     this.node.replaceChildren(this.axes);
-    if (!scale.empty && scale.about.kind !== "category") {
-      this.node.append(colourBar({ plot: this.plot, scale, theme, width }));
-    }
+    if (hasBar(scale)) this.node.append(colourBar({ plot: this.plot, scale, theme }));
     this.node.append(this.chosen, this.cursor);
     return true;
   }
@@ -64,7 +65,7 @@ export class FieldMap {
     this.painted = frame.table.n;
     Object.assign(this, frame);
     this.cellsOn.extend();
-    if (spelled(this.box)) {
+    if (spelled(this.box, this.room)) {
       const axes = this.drawAxes();
       this.axes.replaceWith(axes);
       this.axes = axes;
@@ -73,8 +74,9 @@ export class FieldMap {
   }
 
   drawAxes() {
-    const { plot, box, texts, theme } = this;
-    return axes({ plot, box, texts, theme, place: (step, layer) => this.place(step, layer) });
+    const { plot, box, texts, theme, room } = this;
+    const place = (step, layer) => this.place(step, layer);
+    return axes({ plot, box, texts, theme, place, compact: Boolean(room) });
   }
 
   get marks() {
@@ -111,14 +113,33 @@ export class FieldMap {
     return step >= from && step < Math.min(to, this.table.n) && layer >= low && layer < high;
   }
 
+  // The cell under a point of the SVG, or null.
   cellAt(x, y) {
     if (!this.box) return null;
     const { left, top, width, height } = this.plot;
+    if (x < left || x >= left + width || y < top || y >= top + height) return null;
+    const cell = this.cellNear(x, y);
+    return cell.step < this.table.n ? cell : null;
+  }
+
+  // The cell under a point of the plot, which may be of a token to come.
+  cellNear(x, y) {
+    const { left, top, width, height } = this.plot;
     const { from, to, low, high } = this.box;
     const step = from + Math.floor(((x - left) / width) * (to - from));
-    const layer = high - 1 - Math.floor(((y - top) / height) * (high - low));
-    const cell = { step, layer };
-    return this.holds(cell) ? cell : null;
+    return { step, layer: high - 1 - Math.floor(((y - top) / height) * (high - low)) };
+  }
+
+  // Show what a drag spans, { xs, ys }; nothing for null.
+  band(span) {
+    this.banded?.remove();
+    this.banded = null;
+    if (!span) return;
+    const [x, y] = [Math.min(...span.xs), Math.min(...span.ys)];
+    const size = { width: Math.abs(span.xs[1] - span.xs[0]), height: Math.abs(span.ys[1] - span.ys[0]) };
+    const look = { x, y, ...size, fill: "#fff", "fill-opacity": 0.25, stroke: "#000", "stroke-width": 1 };
+    this.banded = svg("rect", look);
+    this.node.append(this.banded);
   }
 
   // True where several tokens have to share a pixel.

@@ -1,7 +1,8 @@
 // Two maps of layers x tokens side by side: one variant, two metrics, one cross-hair, one zoom.
 
 import { domainFor } from "./axes.js";
-import { drawLegend } from "./layout.js";
+import { drawLegend } from "./legend.js";
+import { Explorer } from "./fieldexplorer.js";
 import { listen } from "./fieldhands.js";
 import { build, drawEnds, legendEntries, naming, usable } from "./fieldlayout.js";
 import { fileButtons } from "./fieldfiles.js";
@@ -34,13 +35,14 @@ export default function mount(component) {
 class Fields {
   constructor(root) {
     this.calls = 0;
-    this.cursor = null;
+    this.hands = new Explorer(this);
     this.parts = build();
     this.maps = this.parts.sides.map(({ map }) => map);
     this.parts.sides.forEach((side, i) => this.attend(side, i));
-    this.parts.zoomIn.addEventListener("click", () => this.zoom(0.5, this.selected));
-    this.parts.zoomOut.addEventListener("click", () => this.zoom(2, this.selected));
-    this.parts.whole.addEventListener("click", () => this.whole());
+    const { hands } = this;
+    this.parts.zoomIn.addEventListener("click", () => hands.zoom(0.5, this.selected));
+    this.parts.zoomOut.addEventListener("click", () => hands.zoom(2, this.selected));
+    this.parts.whole.addEventListener("click", () => hands.whole());
     this.resized = new ResizeObserver(() => this.changed());
     this.resized.observe(this.parts.view);
     root.append(this.parts.view);
@@ -70,7 +72,7 @@ class Fields {
     this.state = stateFor(view);
     this.tables = new Tables(source, () => this.changed());
     this.leave = source.subscribe(() => this.changed());
-    this.cursor = null;
+    this.hands.cursor = null;
   }
 
   end() {
@@ -103,10 +105,6 @@ class Fields {
 
   get layers() {
     return this.source.run?.layers ?? 0;
-  }
-
-  get zoomed() {
-    return !this.state.zoom.whole;
   }
 
   get selected() {
@@ -167,7 +165,7 @@ class Fields {
     drawEnds(side, about, range);
     this.fit(side, about, table, range);
     const { theme, frameBox: box } = this;
-    const texts = (step) => this.source.tokens[step]?.[0] ?? "";
+    const texts = (step) => this.source.tokens[step]?.text ?? "";
     const width = side.map.frame.clientWidth;
     const whole = !this.state.zoom.tokens;
     const drawn = side.map.draw({ table, scale: side.scale, box, whole, texts, theme, width }, busy);
@@ -197,27 +195,28 @@ class Fields {
   drawTools() {
     const { parts, box } = this;
     const { from, to, low, high } = box;
-    parts.whole.disabled = parts.zoomOut.disabled = !this.zoomed;
+    parts.whole.disabled = parts.zoomOut.disabled = !this.hands.zoomed;
     const part = (noun, zoomed, first, end, total) =>
       zoomed ? `${noun}s ${first} to ${end - 1} of ${total}` : `all ${counted(total, noun)}`;
     const tokens = part("token", this.state.zoom.tokens, from, to, this.n);
     const layers = part("layer", this.state.zoom.layers, low, high, this.layers);
     parts.where.textContent = `${tokens}, ${layers}, ${this.run.look.variants[this.variantIndex].label}`;
-    for (const map of this.maps) map.frame.classList.toggle("zoomed", this.zoomed);
+    for (const map of this.maps) map.frame.classList.toggle("zoomed", this.hands.zoomed);
   }
 
   drawCells() {
-    const cell = this.cursor ?? this.selected;
+    const { cursor } = this.hands;
+    const cell = cursor ?? this.selected;
     for (const map of this.maps) {
       map.choose(this.selected);
-      map.point(this.cursor);
+      map.point(cursor);
     }
     this.parts.readout.replaceChildren(...(cell ? this.readout(cell) : [HINT]));
   }
 
   readout({ step, layer }) {
     const place = `layer ${layer}, token ${step} `;
-    const token = el("bdi", {}, `“${this.source.tokens[step][0]}”`);
+    const token = el("bdi", {}, `“${this.source.tokens[step].text}”`);
     const values = this.parts.sides.map(({ scale, map }) => {
       const { symbol, signed } = scale.about;
       const special = scale.special(map.table.value(step, layer));
@@ -228,59 +227,27 @@ class Fields {
     return [el("span", { class: "cell-name" }, place, token), ...values];
   }
 
-  go(cell, speak) {
-    this.cursor = cell;
+  // What `Explorer` asks of the owner of maps.
+  get zoom() {
+    return this.state.zoom;
+  }
+
+  moved(cell, speak) {
     if (cell && speak) {
-      this.state.zoom.show(cell, this.n, this.layers);
       this.draw();
       const said = [...this.parts.readout.childNodes].map((node) => node.textContent);
       this.parts.spoken.textContent = said.join("; ");
     } else if (this.box) this.drawCells();
   }
 
-  clear() {
-    this.go(null, false);
-  }
-
-  enter() {
-    if (this.n) this.go(this.selected ?? { step: this.box.from, layer: this.box.low }, true);
-  }
-
-  move(steps, up) {
-    if (!this.n) return;
-    const { step, layer } = this.cursor ?? this.selected ?? { step: this.box.from, layer: this.box.low };
-    const held = (x, total) => Math.max(0, Math.min(total - 1, x));
-    this.go({ step: held(step + steps, this.n), layer: held(layer + up, this.layers) }, true);
-  }
-
   pick(cell) {
-    if (!cell) return;
     this.state.selected.choose([cell.step, cell.layer]);
     this.changed();
     this.component.setTriggerValue("picked", cell);
   }
 
-  zoom(factor, cell) {
-    if (!this.box) return;
-    const { from, to, low, high } = this.box;
-    const middle = { step: (from + to - 1) / 2, layer: (low + high - 1) / 2 };
-    this.state.zoom.by(factor, cell ?? middle, this.n, this.layers);
-    this.changed();
-  }
-
-  whole() {
-    this.state.zoom.reset();
-    this.changed();
-  }
-
-  pan(steps, up) {
-    this.state.zoom.pan(steps, up, this.n, this.layers);
-    this.cursor = null;
-    this.changed();
-  }
-
   attend(side, i) {
-    listen(side.map, this);
+    listen(side.map, this.hands);
     side.metric.addEventListener("change", () => {
       const chosen = [0, 1].map((k) => (k === i ? side.metric.value : this.metric(k)));
       this.state.metrics.choose(chosen);

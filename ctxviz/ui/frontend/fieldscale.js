@@ -10,7 +10,7 @@ const minus = (x, y, r) => `M${(x - r).toFixed(1)},${y.toFixed(1)}h${(2 * r).toF
 
 // What a cell can be besides a plain value: words, the path of its mark, whether the mark is filled.
 export const SPECIAL = {
-  infinite: ["infinite", crossPath],
+  infinite: ["no number", crossPath],
   above: ["above the range", (x, y, r) => symbolPath("triangle-up", x, y, r), true],
   below: ["below the range", (x, y, r) => symbolPath("triangle-down", x, y, r), true],
   zero: ["exactly 0", (x, y, r) => symbolPath("circle", x, y, r)],

@@ -49,6 +49,15 @@ export class Zoom {
     return { from, to, low, high };
   }
 
+  // Exactly the cells between two corners, both of them included; one cell alone is no zoom.
+  to(one, other) {
+    const between = (a, b) => [Math.min(a, b), Math.max(a, b) + 1];
+    const [tokens, layers] = [between(one.step, other.step), between(one.layer, other.layer)];
+    if (tokens[1] - tokens[0] === 1 && layers[1] - layers[0] === 1) return false;
+    [this.tokens, this.layers] = [tokens, layers];
+    return true;
+  }
+
   by(factor, { step, layer }, n, layers) {
     this.tokens = scaled(this.tokens, factor, step, n);
     if (layers > MANY_LAYERS) this.layers = scaled(this.layers, factor, layer, layers);

@@ -1,21 +1,18 @@
 // The live view: pulls what is new of a run and draws it.
 
-import { drawAlarms } from "./alarms.js";
-import { LineChart } from "./chart.js";
-import { CHARTS } from "./charts.js";
-import { HeatMap } from "./heatmap.js";
-import { build, drawLegend, legendEntries } from "./layout.js";
+import { Alarms } from "./alarms.js";
+import { Enlarged } from "./enlarge.js";
 import { el, readTheme } from "./look.js";
-import { Pointer } from "./pointer.js";
-import { rasterise, saveButtons, standalone } from "./save.js";
 import { sourceFor } from "./source.js";
+import { Stage } from "./stage.js";
 import { headline, shareOf, statusOf } from "./status.js";
-import { promptChips, promptWords, TokenStrip } from "./strip.js";
 import { dress } from "./style.js";
 
 const FRAME_PAUSE = 90;
-const WORDS_PAUSE = 3000;
-const LONG_PROMPT = 80;
+const WORDS_PAUSE = 6000;
+// The head of the cell and the space around it, in px.
+const SPARE = 46;
+const SHEETS = ["live.css", "chart.css"];
 const mounted = new WeakMap();
 
 // Called by Streamlit at first, at every change of its data or theme, and for no other reason.
@@ -34,33 +31,52 @@ export default function mount(component) {
 
 class Live {
   constructor(root) {
-    this.calls = 0;
-    this.selected = this.layer = null;
-    this.charts = CHARTS.map((about) => new LineChart(about));
-    this.heat = new HeatMap();
-    this.strip = new TokenStrip((step) => this.pick(step, null));
-    this.parts = build(this.charts, this.heat, this.strip);
-    this.pointer = new Pointer(this);
-    this.addButtons();
-    for (const select of [this.parts.metric, this.parts.variant]) {
-      select.addEventListener("change", () => this.choose());
-    }
+    this.calls = this.count = 0;
+    this.stage = null;
+    this.alarms = new Alarms((step, layer, variant) => this.pick(step, layer, variant));
+    this.parts = this.build();
+    this.large = new Enlarged(this.parts.view);
     this.resized = new ResizeObserver(() => this.changed());
     this.resized.observe(this.parts.view);
+    this.onResize = () => this.changed();
+    this.onKey = (event) => this.press(event);
+    window.addEventListener("resize", this.onResize);
+    document.addEventListener("keydown", this.onKey);
     root.append(this.parts.view);
-    dress(root, "live.css").then(() => this.changed());
+    Promise.all(SHEETS.map((name) => dress(root, name))).then(() => this.changed());
   }
 
+  build() {
+    const parts = {
+      headline: el("h2", { class: "headline" }),
+      detail: el("p", { class: "detail" }),
+      status: el("span", { class: "status-words" }),
+      bar: el("progress", { class: "bar", max: 1, "aria-label": "Progress" }),
+      note: el("span", { class: "note" }),
+      prompt: el("span", { class: "prompt-place" }),
+      message: el("p", { class: "message" }),
+      spoken: el("div", { class: "spoken", role: "status", "aria-live": "polite" }),
+      place: el("div"),
+    };
+    const verdict = el("div", { class: "verdict" }, parts.headline, this.alarms.node);
+    parts.detail.addEventListener("click", () => parts.detail.classList.toggle("open"));
+    const state = el("div", { class: "state" }, parts.status, parts.bar, parts.prompt, parts.note);
+    parts.view = el("div", { class: "view" }, verdict, parts.detail, state, parts.message, parts.place, parts.spoken);
+    return parts;
+  }
+
+  // What is looked at has one owner, the page; `heard` tells how much of what was done here it has followed, so
+  // that an answer older than the last click is not obeyed.
   update(component) {
     this.calls += 1;
     this.component = component;
-    const { view, revision, focus } = component.data;
+    const { view, revision, focus, heard, note } = component.data;
     const source = sourceFor(view);
-    const asked = JSON.stringify([view, focus]);
-    if (asked !== this.asked) {
-      [this.asked, this.selected, this.layer] = [asked, focus.step, focus.layer];
-      source.want(focus.metric, focus.variant);
+    if (view !== this.view || heard >= this.count) {
+      if (view !== this.view) this.large.close();
+      [this.view, this.count, this.focus] = [view, Math.max(heard, this.count), { ...focus }];
     }
+    source.want(this.focus.metric, this.focus.variant);
     if (source !== this.source) {
       this.leave?.();
       this.source = source;
@@ -69,22 +85,23 @@ class Live {
       source.wake();
     }
     this.revision = revision;
-    this.readTheme();
+    put(this.parts.note, note);
+    const theme = readTheme(this.parts.view);
+    if (JSON.stringify(theme) !== JSON.stringify(this.theme)) this.theme = theme;
+    this.parts.view.classList.toggle("dark", theme.dark);
     this.changed();
   }
 
   end() {
     this.leave?.();
+    this.large.close();
+    this.stage?.end();
     this.resized.disconnect();
+    window.removeEventListener("resize", this.onResize);
+    document.removeEventListener("keydown", this.onKey);
     clearTimeout(this.timer);
     cancelAnimationFrame(this.request);
     this.parts.view.remove();
-  }
-
-  readTheme() {
-    const theme = readTheme(this.parts.view);
-    if (JSON.stringify(theme) !== JSON.stringify(this.theme)) this.theme = theme;
-    this.parts.view.classList.toggle("dark", theme.dark);
   }
 
   // Draw soon: at the next frame, and not more often than FRAME_PAUSE.
@@ -104,42 +121,41 @@ class Live {
   draw() {
     const { source, parts, theme } = this;
     this.drawStatus();
-    const shown = Boolean(source.run);
-    for (const name of ["promptBox", "written", "figures", "field"]) parts[name].hidden = !shown;
-    if (this.alarms !== source.alarms) this.drawAlarms();
-    if (!shown || !parts.view.clientWidth) return;
-    if (this.run !== source.run) this.meet();
-    const frame = { theme, selected: this.selected, layer: this.layer };
-    this.strip.draw(source, frame);
-    this.charts.forEach((chart, i) => {
-      if (chart.shownIn(source)) chart.draw(source, { ...frame, width: parts.plots[i].plot.clientWidth });
-    });
-    if (this.legendOf !== source.references || this.legendTheme !== theme) this.drawLegend();
-    this.drawField(frame);
-    this.describe();
+    this.alarms.draw(source.alarms);
+    if (this.stage?.run !== source.run) this.meet();
+    if (!this.stage || !source.n || !parts.view.clientWidth) return;
+    this.stage.draw({ focus: this.focus, theme, heights: this.heights() });
   }
 
-  // A run that was not drawn before.
+  // A run that was not drawn before has a stage of its own.
   meet() {
-    const { source, parts } = this;
-    this.run = source.run;
-    const { prompt, metrics, look } = source.run;
-    parts.prompt.replaceChildren(...promptChips(prompt, this.pointer));
-    parts.promptSummary.textContent = promptWords(prompt);
-    parts.promptBox.open = prompt.items.length <= LONG_PROMPT;
-    options(
-      parts.metric,
-      Object.entries(metrics).map(([key, { title, symbol }]) => [key, `${title}, ${symbol}`]),
-    );
-    options(
-      parts.variant,
-      look.variants.map(({ label }, k) => [k, label]),
-    );
-    parts.notes.hidden = !source.run.notes.length;
-    parts.notes.replaceChildren(...source.run.notes.map((note) => el("p", { class: "message" }, note)));
-    this.charts.forEach((chart, i) => (parts.plots[i].figure.hidden = !chart.shownIn(source)));
-    parts.charts.classList.toggle("pairs", source.run.extras.length === 1);
-    this.legendOf = null;
+    this.large.close();
+    this.stage?.end();
+    this.stage = null;
+    this.parts.prompt.replaceChildren();
+    if (!this.source.run) return;
+    const actions = {
+      pick: (step, layer, variant) => this.pick(step, layer, variant),
+      choose: (field) => this.look(field, {}),
+      openLayers: () => this.look(this.opened(), { layers: true, picked: true }),
+      enlarge: (name) => this.enlarge(name),
+      changed: () => this.changed(),
+    };
+    this.stage = new Stage(this.source, actions);
+    this.parts.prompt.append(this.stage.prompt.button);
+    this.parts.place.append(this.stage.node);
+  }
+
+  // The heights of figures and cell with which the first screen holds all of it, where it can.
+  heights() {
+    if (this.large.open) return { figure: Math.max(260, window.innerHeight - 230), cell: 220 };
+    const { view } = this.parts;
+    const main = view.getRootNode().host?.closest("[data-testid=stMain]");
+    const top = view.getBoundingClientRect().top + (main?.scrollTop ?? 0);
+    const above = this.stage.figures.getBoundingClientRect().top - view.getBoundingClientRect().top;
+    const cell = Math.max(144, Math.min(300, Math.round(0.2 * window.innerHeight)));
+    const rest = window.innerHeight - top - above - this.stage.around - cell - SPARE;
+    return { figure: Math.max(150, Math.min(460, Math.round(rest))), cell };
   }
 
   drawStatus() {
@@ -147,6 +163,7 @@ class Live {
     const { state, message } = source.status;
     putEmphasised(parts.headline, ...headline(source));
     put(parts.detail, source.verdict?.[1] ?? "");
+    parts.detail.title = parts.detail.textContent;
     put(parts.status, statusOf(source));
     put(parts.message, source.trouble || message);
     parts.message.classList.toggle("alarm", Boolean(source.trouble) || state === "failed");
@@ -161,117 +178,60 @@ class Live {
   // Tell a screen reader at once how it ended, and in between not too often.
   speak(state) {
     const now = performance.now();
-    if (state === this.spokenState && (!this.source.busy || now - this.spokenAt < 2 * WORDS_PAUSE)) return;
+    if (state === this.spokenState && (!this.source.busy || now - this.spokenAt < WORDS_PAUSE)) return;
     [this.spokenState, this.spokenAt] = [state, now];
     put(this.parts.spoken, [statusOf(this.source), this.source.verdict?.[0]].filter(Boolean).join(". "));
   }
 
-  drawAlarms() {
-    this.alarms = this.source.alarms;
-    drawAlarms(this.parts.alarms, this.alarms, (step, layer, variant) => this.pick(step, layer, variant));
+  opened() {
+    const cell = this.stage?.cell.opened;
+    return cell ? { step: cell.step, layer: cell.layer, variant: cell.variant } : {};
   }
 
-  drawLegend() {
-    drawLegend(this.parts.legend, legendEntries(this.source, this.charts, this.theme));
-    [this.legendOf, this.legendTheme] = [this.source.references, this.theme];
-  }
-
-  drawField(frame) {
-    const { source, parts, heat } = this;
-    const { metric, variant } = source.field.metric ? source.field : source.wanted;
-    const about = source.run.metrics[metric];
-    put(parts.fieldTitle, `${about.title}, by layer and token`);
-    put(parts.fieldCaption, about.meaning);
-    [parts.metric.value, parts.variant.value] = [metric, variant];
-    heat.draw(source, { ...frame, width: heat.frame.clientWidth });
-    const legend = heat.legend;
-    if (this.special !== String(legend)) {
-      this.special = String(legend);
-      parts.special.replaceChildren(...legend.map(specialKey));
-    }
-  }
-
-  // The text alternatives, not at every token.
-  describe() {
-    const { source, charts, heat } = this;
-    const now = performance.now();
-    if (source.busy && now - (this.describedAt ?? -WORDS_PAUSE) < WORDS_PAUSE) return;
-    this.describedAt = now;
-    for (const chart of charts.filter((one) => one.shownIn(source)))
-      chart.node.setAttribute("aria-label", chart.describe(source));
-    const { metric, variant } = source.field;
-    const { metrics, look } = source.run;
-    if (metric)
-      heat.node.setAttribute("aria-label", heat.describe(metrics[metric], look.variants[variant].label));
-  }
-
-  choose() {
-    const field = { metric: this.parts.metric.value, variant: Number(this.parts.variant.value) };
-    this.source.want(field.metric, field.variant);
-    this.component.setStateValue("field", field);
-  }
-
+  // A token or cell that was chosen: it is outlined, and what lies behind it is brought into view.
   pick(step, layer, variant = null) {
-    [this.selected, this.layer] = [step, layer];
+    this.look({ step, layer, ...(variant === null ? {} : { variant }) }, { picked: true });
+    const { node } = this.stage.cell;
+    requestAnimationFrame(() => node.scrollIntoView({ block: "nearest", behavior: "smooth" }));
+  }
+
+  // Look at something else, and tell the page.
+  look(change, { picked = false, layers = false }) {
+    this.focus = { ...this.focus, ...change };
+    this.count += 1;
+    this.source.want(this.focus.metric, this.focus.variant);
+    this.component.setTriggerValue("did", { count: this.count, view: this.view, picked, layers, ...this.focus });
     this.changed();
-    this.component.setTriggerValue("picked", {
-      step,
-      layer,
-      variant: variant ?? this.source.field.variant,
-    });
   }
 
-  addButtons() {
-    const { parts, charts, heat } = this;
-    charts.forEach((chart, i) => {
-      const { title, key } = chart.about;
-      const draw = () =>
-        standalone(chart.node, title, legendEntries(this.source, charts, this.theme), this.theme);
-      parts.plots[i].head.append(
-        this.buttons(
-          `“${title}”`,
-          () => key,
-          draw,
-          () => ({ chart: key }),
-        ),
-      );
-    });
-    const draw = () => {
-      const drawing = heat.node.cloneNode(true);
-      drawing.prepend(heat.vector());
-      return standalone(drawing, this.fieldTitle(), [], this.theme);
-    };
-    const query = () => ({
-      chart: "field",
-      metric: this.source.field.metric,
-      variant: this.source.field.variant,
-    });
-    parts.fieldHead.append(this.buttons("the heat map", () => this.source.field.metric, draw, query));
-    const text = this.buttons(
-      "the tokens",
-      () => "tokens",
-      null,
-      () => ({ chart: "tokens" }),
-    );
-    parts.writtenHead.append(text);
+  press(event) {
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) generate(event);
+    if (event.key !== "f" || event.ctrlKey || event.metaKey || event.altKey || !this.stage) return;
+    const [target] = event.composedPath();
+    if (target.matches?.("input, textarea, select, [contenteditable=true]")) return;
+    const over = this.stage.lines.matches(":hover, :focus-within") ? this.stage.about.key : "field";
+    if (this.large.open) this.large.close();
+    else this.enlarge(over);
   }
 
-  fieldTitle() {
-    const { field, run } = this.source;
-    return `${run.metrics[field.metric].title}, ${run.look.variants[field.variant].label}`;
+  enlarge(name) {
+    const { source, stage, focus } = this;
+    if (!source.n) return;
+    if (source.busy && name !== "cell") {
+      this.large.showLive(name === "field" ? stage.map.node : stage.lines, () => this.changed());
+      return;
+    }
+    const place = { step: 0, layer: 0, ...this.opened() };
+    const variant = focus.variant < stage.run.look.variants.length ? focus.variant : 0;
+    const query = new URLSearchParams({ name, metric: focus.metric, ...place, variant });
+    this.large.showFigure(`/_ctxviz/figure/${source.id}?${query}`);
   }
+}
 
-  // Download buttons; without `draw` there is only the CSV.
-  buttons(what, key, draw, query) {
-    const name = () => `ctxviz-${key()}-${this.source.run.model}`.toLowerCase().replace(/[^a-z0-9]+/g, "-");
-    const csv = async () => {
-      const answer = await fetch(`/_ctxviz/table/${this.source.id}?${new URLSearchParams(query())}`);
-      if (!answer.ok) throw new Error(`status ${answer.status}`);
-      return answer.blob();
-    };
-    const pictures = draw ? { svg: draw, png: async () => rasterise(draw()) } : {};
-    return saveButtons(what, name, { ...pictures, csv });
-  }
+// Ctrl and Enter in the prompt: Streamlit takes the text, then the button is pressed.
+function generate(event) {
+  if (!event.target.closest?.(".st-key-prompt")) return;
+  setTimeout(() => document.querySelector(".st-key-generate button")?.click(), 60);
 }
 
 function put(node, text) {
@@ -283,14 +243,4 @@ function putEmphasised(node, text, emphasis) {
   const at = emphasis ? text.indexOf(emphasis) : -1;
   if (at < 0) node.textContent = text;
   else node.replaceChildren(text.slice(0, at), el("em", {}, emphasis), text.slice(at + emphasis.length));
-}
-
-function options(select, entries) {
-  select.replaceChildren(...entries.map(([value, text]) => el("option", { value }, text)));
-}
-
-function specialKey([words, glyph, colour]) {
-  const swatch = el("i", { class: "cell" }, glyph);
-  swatch.style.background = colour;
-  return el("span", { class: "key" }, swatch, words);
 }

@@ -1,7 +1,11 @@
 // What the browser knows of a view: pulled from the delta route, kept while the page is open.
 //
 // Sources live in this module, so a component that is mounted again, or a script that is run again, finds what
-// was already fetched. One loop per source asks, waits and asks again, and ends with the run.
+// was already fetched. One loop per source asks, waits and asks again, and ends with the run. `run` is another
+// object for every run: whoever draws builds anew what belongs to another one.
+
+import { fill, Table } from "./fieldtable.js";
+import { alarm, flags, reference, token } from "./wire.js";
 
 const KEPT = 4;
 const BUSY = new Set(["queued", "loading", "running"]);
@@ -64,11 +68,30 @@ class Source {
     if (!this.looping && this.listeners.size) this.loop();
   }
 
-  // What the heat map is to show.
+  // What the heat map is to show; its new columns then come with the tokens.
   want(metric, variant) {
     if (this.wanted?.metric === metric && this.wanted?.variant === variant) return;
     this.wanted = { metric, variant };
     this.wake();
+  }
+
+  // The table of a metric and variant as far as it is here.
+  table(metric, variant) {
+    const key = `${metric} ${variant}`;
+    if (!this.tables.has(key)) this.tables.set(key, new Table(metric, variant, this.run.layers));
+    return this.tables.get(key);
+  }
+
+  async fillTable() {
+    if (!this.n || !this.wanted) return;
+    const table = this.table(this.wanted.metric, this.shownVariant);
+    if (table.n < this.n) await fill(table, this.id, this.epoch);
+  }
+
+  // The variant that is wanted, or the first where the run has no such one.
+  get shownVariant() {
+    const { variant } = this.wanted ?? { variant: 0 };
+    return variant < (this.run?.look.variants.length ?? 0) ? variant : 0;
   }
 
   async loop() {
@@ -94,7 +117,7 @@ class Source {
 
   async ask() {
     try {
-      if (this.n && !this.holdsWantedField()) this.takeField(await this.fetch("field", {}));
+      await this.fillTable();
       const held = { from: this.n, references: this.references, epoch: Math.max(0, this.epoch) };
       const news = this.take(await this.fetch("delta", held));
       this.failures = 0;
@@ -122,6 +145,13 @@ class Source {
     return answer.json();
   }
 
+  // A table of the run as CSV.
+  async csv(query) {
+    const answer = await fetch(`/_ctxviz/table/${this.id}?${new URLSearchParams(query)}`);
+    if (!answer.ok) throw new Error(`status ${answer.status}`);
+    return answer.blob();
+  }
+
   pause(news) {
     this.quiet = news ? 0 : this.quiet + 1;
     if (this.ended) return Infinity;
@@ -133,12 +163,17 @@ class Source {
     this.epoch = epoch;
     this.run = run;
     this.tokens = [];
-    this.references = this.corrections = 0;
-    this.referred = (run?.dtypes ?? []).map(() => ({ unpatched: [], tvd: [], gap: [], unpatchedGap: [] }));
-    this.verdict = null;
+    this.references = 0;
+    this.referred = (run?.dtypes ?? []).map(() => ({
+      unpatched: [],
+      floor: [],
+      floorGap: [],
+      unpatchedGap: [],
+    }));
+    this.verdict = this.without = null;
     this.alarms = { list: [], count: 0 };
     this.arrivals = [];
-    this.field = { metric: null, variant: 0, n: 0, codes: new Int16Array(0), version: 0 };
+    this.tables = new Map();
   }
 
   get n() {
@@ -153,32 +188,26 @@ class Source {
     if (answer.state !== "running") this.arrivals = [];
     if (answer.tokens) {
       this.note(answer.tokens.length);
-      this.tokens.splice(answer.from, Infinity, ...answer.tokens);
+      this.tokens.splice(answer.from, Infinity, ...answer.tokens.map(token));
     }
-    if (answer.field)
-      this.takeField({ ...answer.field, epoch: answer.epoch, from: answer.from, n: answer.n });
-    for (const [step, dtype, unpatched, tvd, gap, unpatchedGap] of answer.referred ?? []) {
-      const lists = this.referred[dtype];
-      if (unpatched !== null) lists.unpatched[step] = unpatched;
-      if (tvd !== null) lists.tvd[step] = tvd;
-      if (gap !== null) lists.gap[step] = gap;
-      if (unpatchedGap !== null) lists.unpatchedGap[step] = unpatchedGap;
+    if (answer.field) {
+      const { metric, variant, values } = answer.field;
+      this.table(metric, variant).add(answer.from, values);
     }
-    for (const [step, flags] of answer.flags ?? []) this.correct(step, flags);
+    for (const { step, dtype, values } of (answer.referred ?? []).map(reference)) {
+      for (const [name, value] of Object.entries(values)) {
+        if (value !== null) this.referred[dtype][name][step] = value;
+      }
+    }
+    for (const [step, bits] of answer.flags ?? []) {
+      // A noise floor that came after a token decides what is a tie.
+      bits.forEach((bit, k) => Object.assign(this.tokens[step].variants[k], flags(bit)));
+    }
     this.references = answer.references;
     this.verdict = answer.verdict ?? this.verdict;
-    if (JSON.stringify(answer.alarms ?? this.alarms) !== JSON.stringify(this.alarms))
-      this.alarms = answer.alarms;
+    if (answer.without) this.without = answer.without;
+    if (answer.alarms) this.alarms = { ...answer.alarms, list: answer.alarms.list.map(alarm) };
     return before !== JSON.stringify([this.status, this.n, this.references, this.epoch]);
-  }
-
-  // What a token is marked by, told anew: a noise floor that came after it decides what is a tie.
-  correct(step, flags) {
-    flags.forEach((flag, k) => {
-      const entry = this.tokens[step][2 + k];
-      if (entry[0] !== flag) this.corrections += 1;
-      entry[0] = flag;
-    });
   }
 
   // The latest arrivals, for the rate.
@@ -192,37 +221,6 @@ class Source {
     const span = this.arrivals.at(-1)[0] - this.arrivals[0][0];
     return (1000 * this.arrivals.slice(1).reduce((sum, [, count]) => sum + count, 0)) / span;
   }
-
-  holdsWantedField() {
-    const { metric, variant } = this.wanted ?? this.field;
-    return this.field.metric === metric && this.field.variant === variant && this.field.n === this.n;
-  }
-
-  takeField({ epoch, metric, variant, n, from = 0, codes }) {
-    const layers = this.run?.layers ?? 0;
-    const same = this.field.metric === metric && this.field.variant === variant;
-    if (epoch !== this.epoch || (!same && from > 0)) return;
-    if (this.wanted && (this.wanted.metric !== metric || this.wanted.variant !== variant)) {
-      if (variant === 0 && this.wanted.variant >= this.run.variant_dtypes.length) this.wanted.variant = 0;
-      else return;
-    }
-    if (!same)
-      this.field = { metric, variant, n: 0, codes: new Int16Array(0), version: this.field.version + 1 };
-    if (from > this.field.n) return;
-    if (this.field.codes.length < n * layers) {
-      const grown = new Int16Array(Math.max(2 * this.field.codes.length, n * layers));
-      grown.set(this.field.codes);
-      this.field.codes = grown;
-    }
-    this.field.codes.set(decode(codes), from * layers);
-    this.field.n = Math.max(this.field.n, n);
-  }
 }
 
 class Gone extends Error {}
-
-function decode(base64) {
-  const bytes = Uint8Array.from(atob(base64), (c) => c.charCodeAt(0));
-  const view = new DataView(bytes.buffer);
-  return Int16Array.from({ length: bytes.length / 2 }, (_, i) => view.getInt16(2 * i, true));
-}

@@ -11,7 +11,14 @@ const WAITING = {
 // The first line, and the part of it to set off.
 export function headline(source) {
   if (source.verdict) return [source.verdict[0], source.verdict[2]];
-  return [WAITING[source.status.state] ?? "Nothing has been written yet.", ""];
+  const { state, stage } = source.status;
+  // A long prompt is read in parts, and how many of them is worth more than that it is read.
+  const reading = state === "running" && stage ? sentence(stage) : "";
+  return [reading || (WAITING[state] ?? "Nothing has been written yet."), ""];
+}
+
+function sentence(words) {
+  return `${words[0].toUpperCase()}${words.slice(1)}.`;
 }
 
 // How far: "12 of 32 tokens", or nothing before there is a run.
@@ -28,7 +35,7 @@ function pace(rate) {
 }
 
 function meanSeconds(source) {
-  const spent = source.tokens.map(([, s]) => s).filter((s) => s !== null);
+  const spent = source.tokens.map((token) => token.seconds).filter(Number.isFinite);
   return spent.length ? `${seconds(spent.reduce((a, b) => a + b, 0) / spent.length)} each` : "";
 }
 
@@ -51,6 +58,7 @@ export function statusOf(source) {
 export function shareOf(source) {
   const { state, progress: share } = source.status;
   if (state === "loading") return share ?? undefined;
+  if (state === "running" && share !== null) return share;
   if (state === "running" && source.run) return source.n / source.run.asked;
   return null;
 }

@@ -1,8 +1,7 @@
-// The text as chips: what the model with its context said, and under it what a patched model said instead.
+// The text as chips: what the model with its context said, and beside it what a patched model said instead.
 
 import { el } from "./look.js";
-import { pictureBox } from "./tiles.js";
-import { counted, sci } from "./words.js";
+import { sci } from "./words.js";
 
 // Shades of the line under a chip: the largest TVD of its variants, in steps. Thickness grows with the colour.
 export const SHADES = [
@@ -13,15 +12,12 @@ export const SHADES = [
   [Infinity, "above"],
 ];
 
+// The chips of one run; another run has another strip.
 export class TokenStrip {
   constructor(pick) {
     this.pick = pick;
-    this.node = el("div", {
-      class: "strip",
-      role: "group",
-      "aria-label": "Tokens; the arrow keys move between them",
-    });
-    this.epoch = null;
+    const about = { class: "strip", role: "group", "aria-label": "Tokens; the arrow keys move between them" };
+    this.node = el("div", about);
     this.chips = [];
     this.node.addEventListener("click", (event) => {
       const chip = event.target.closest(".chip");
@@ -30,12 +26,7 @@ export class TokenStrip {
     this.node.addEventListener("keydown", (event) => this.move(event));
   }
 
-  draw(source, frame) {
-    if (this.epoch !== source.epoch || this.chips.length > source.n) {
-      this.epoch = source.epoch;
-      this.chips = [];
-      this.node.replaceChildren();
-    }
+  draw(source, selected) {
     const { node } = this;
     const atEnd = node.scrollTop + node.clientHeight > node.scrollHeight - 8;
     const fresh = [];
@@ -46,16 +37,27 @@ export class TokenStrip {
     }
     node.append(...fresh);
     if (fresh.length && source.busy && atEnd) node.scrollTop = node.scrollHeight;
-    this.select(frame.selected);
+    this.select(selected);
   }
 
   select(step) {
-    if (this.selected !== step) {
+    const changed = this.selected !== step;
+    if (changed) {
       this.chips[this.selected]?.setAttribute("aria-pressed", "false");
       this.selected = step;
     }
-    this.chips[step]?.setAttribute("aria-pressed", "true");
-    this.rove(this.node.contains(this.roving) ? this.roving : (this.chips[step] ?? this.chips[0]));
+    const chip = this.chips[step];
+    chip?.setAttribute("aria-pressed", "true");
+    if (changed && chip) this.reveal(chip);
+    this.rove(this.node.contains(this.roving) ? this.roving : (chip ?? this.chips[0]));
+  }
+
+  // Scroll the strip, and nothing else, to a chip.
+  reveal(chip) {
+    const { node } = this;
+    const [top, bottom] = [chip.offsetTop, chip.offsetTop + chip.offsetHeight];
+    if (top < node.scrollTop) node.scrollTop = top - 5;
+    else if (bottom > node.scrollTop + node.clientHeight) node.scrollTop = bottom - node.clientHeight + 5;
   }
 
   rove(chip) {
@@ -78,17 +80,16 @@ export class TokenStrip {
 }
 
 function makeChip(source, step) {
-  const [text, , ...variants] = source.tokens[step];
+  const { text, variants } = source.tokens[step];
   // A model that overflowed has no distribution to compare: it is drawn as the farthest apart.
-  const worst = variants.reduce((most, [, tvd]) => Math.max(most, tvd ?? 1), 0);
+  const worst = variants.reduce((most, { tvd }) => Math.max(most, tvd ?? 1), 0);
   const shade = SHADES.findIndex(([limit]) => worst < limit);
-  const others = [...new Set(variants.map((variant) => variant[6]).filter((other) => other !== undefined))];
-  const differs = variants.some(([flags]) => !(flags & 3));
-  const mark = others.length ? (differs ? "✗" : "≈") : "";
+  const others = [...new Set(variants.map(({ said }) => said).filter((said) => said !== null))];
+  const differs = variants.some(({ same, tie }) => !same && !tie);
   const words = sayChip(source, step);
   const chip = el("button", {
     type: "button",
-    class: `chip shade${shade}${differs ? " differs" : ""}`,
+    class: `chip shade${shade < 0 ? SHADES.length - 1 : shade}${differs ? " differs" : ""}`,
     tabindex: "-1",
     "aria-pressed": "false",
     "aria-label": words,
@@ -96,46 +97,35 @@ function makeChip(source, step) {
     "data-step": step,
   });
   chip.append(el("bdi", { class: "said" }, text));
-  if (mark) {
-    chip.append(el("span", { class: "mark", "aria-hidden": "true" }, mark));
+  if (others.length) {
+    chip.append(el("span", { class: "mark", "aria-hidden": "true" }, differs ? "✗" : "≈"));
     chip.append(el("span", { class: "others" }, ...others.map((other) => el("bdi", {}, other))));
   }
   return chip;
 }
 
 function sayChip(source, step) {
-  const [text, , ...variants] = source.tokens[step];
+  const { text, variants } = source.tokens[step];
   const names = source.run.look.variants.map((variant) => variant.label);
-  const told = variants.flatMap(([flags, tvd, , , , , other], k) => {
-    if (other === undefined) return [];
-    const how = flags & 2 ? "said (a tie inside the noise floor)" : "said";
-    return [`${names[k]} ${how} “${other}”, TVD ${sci(tvd)}`];
+  const told = variants.flatMap(({ tie, tvd, said }, k) => {
+    if (said === null) return [];
+    const how = tie ? "said (a tie inside the noise floor)" : "said";
+    return [`${names[k]} ${how} “${said}”, TVD ${sci(tvd)}`];
   });
-  const worst = variants.some(([, tvd]) => tvd === null) ? null : Math.max(...variants.map(([, tvd]) => tvd));
+  const worst = variants.some(({ tvd }) => tvd === null) ? null : Math.max(...variants.map(({ tvd }) => tvd));
   const rest = told.length ? told.join("; ") : `every patched model said the same; largest TVD ${sci(worst)}`;
   return `token ${step} “${text}”: ${rest}`;
 }
 
-// The prompt's items in order; `pointer` shows what a tile of a picture says.
-export function promptChips({ items, images }, pointer) {
-  return items.map((item) => {
-    if (typeof item === "number") return pictureBox(images, item, pointer);
-    if (!Array.isArray(item)) {
-      return el("span", { class: "omitted" }, `… ${counted(item.omitted, "more token")} …`);
-    }
-    const [text, folded] = item;
-    const about = folded ? ["piece folded", "folded into the weights"] : ["piece", "kept as input"];
-    return el("bdi", { class: about[0], title: about[1] }, text);
-  });
-}
-
-export function promptWords({ length, folded, images }) {
-  const pictured = images.reduce((sum, { tokens }) => sum + tokens, 0);
-  const pictures = images.length === 1 ? "one picture" : `in ${images.length} pictures`;
-  const seen = images.length ? [`${pictured} of them ${pictures}`] : [];
-  return [
-    `Prompt: ${counted(length, "token")}`,
-    ...seen,
-    `${folded} of them folded into the weights (hatched)`,
-  ].join(", ");
+// What the lines under the chips and their marks mean.
+export function shadeKey() {
+  const key = el("div", { class: "legend shades" }, el("span", {}, "Line under a token: largest TVD"));
+  SHADES.forEach(([, words], i) =>
+    key.append(el("span", { class: "key" }, el("i", { class: `shade${i}` }), words)),
+  );
+  key.append(
+    el("span", { class: "key" }, el("b", { class: "mark" }, "✗"), "another token"),
+    el("span", { class: "key" }, el("b", { class: "mark" }, "≈"), "a tie inside the noise floor"),
+  );
+  return key;
 }

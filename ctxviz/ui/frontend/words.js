@@ -11,11 +11,11 @@ export function power(exponent) {
   );
 }
 
-// 3·10⁻⁸, 2.1·10⁴, and plainly 0.031 or 1234 between.
+// 3·10⁻⁸, 2.1·10⁴, and plainly 0.031 or 1234 between. What was computed and is no number is infinite here.
 export function sci(x) {
   if (x === null || x === undefined || Number.isNaN(x)) return "not measured";
+  if (!Number.isFinite(x)) return "no number";
   if (x < 0) return "−" + sci(-x);
-  if (x === Infinity) return "∞";
   if (x === 0) return "0";
   if (x >= 1e-3 && x < 1e4) return x >= 100 ? String(Math.round(x)) : String(Number(x.toPrecision(2)));
   const [digits, exponent] = x.toExponential(1).split("e");
