@@ -10,6 +10,7 @@ import plotly.graph_objects as go
 
 from ctxviz.figures.card import FigureCard, Table, blank, join, note
 from ctxviz.figures.palette import LIGHT, Theme, label
+from ctxviz.figures.subject import of_run
 from ctxviz.figures.text import counted, plain, readable
 from ctxviz.picture_findings import WithoutPictures, folded_pictures
 from ctxviz.run import Run
@@ -106,6 +107,7 @@ def _dropped_words(dropped: Sequence[int], pictures: int) -> str:
     return f"pictures {', '.join(first)} and {last}" if first else f"picture {last}"
 
 
+@of_run("before-after")
 def before_after(
     run: Run, variant: int, found: WithoutPictures | None = None, theme: Theme = LIGHT
 ) -> FigureCard:

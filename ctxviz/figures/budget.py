@@ -13,6 +13,7 @@ from ctxviz.figures.logaxis import LogAxis, add_glyphs, are, below_plot, exact_z
 from ctxviz.figures.metrics import Values
 from ctxviz.figures.palette import LIGHT, NOISE_DASH, UNPATCHED_DASH, Theme, label
 from ctxviz.figures.replays import KIND_WORDS
+from ctxviz.figures.subject import of_run
 from ctxviz.figures.text import counted, plain, quoted, sci
 from ctxviz.replaying import SAME_WEIGHTS, measured
 from ctxviz.run import Run
@@ -58,6 +59,7 @@ _SOURCES: Final = (
 """From the back to the front: the widest and quietest is what no patch costs, the narrowest the floor."""
 
 
+@of_run("error-budget")
 def budget(run: Run, variant: int, theme: Theme = LIGHT) -> FigureCard:
     """All TVDs of a variant's tokens on one logarithmic axis, as columns inside one another."""
     n = len(run)

@@ -41,7 +41,9 @@ class FigureCard:
 
     ``caption`` says in one line what the quantity means, and counts whatever is marked or left out; ``more``
     is how to read it, for those who ask. ``alt`` says what the figure shows, with its numbers; ``table`` is
-    the data drawn. The words are text, not HTML; those inside ``figure`` are already escaped for plotly.
+    the data drawn. ``subject`` names what it is of, for a file that stands alone, and ``file_name`` is what
+    that is called, without an ending; both are filled by :mod:`ctxviz.figures.subject`. The words are text,
+    not HTML; those inside ``figure`` are already escaped for plotly.
     """
 
     figure: go.Figure
@@ -50,6 +52,8 @@ class FigureCard:
     alt: str
     table: Table
     more: str = ""
+    subject: str = ""
+    file_name: str = ""
 
 
 def to_csv(table: Table) -> str:

@@ -24,6 +24,7 @@ from ctxviz.figures.cell import (
 from ctxviz.figures.frame import LABEL_WIDTH, NAMES_AT, Floats, Frame, decades, is_free
 from ctxviz.figures.palette import LIGHT, Theme, variant_style
 from ctxviz.figures.scatter import Look, add_flags, add_points, dead_look, log_axes, name_points
+from ctxviz.figures.subject import of_run
 from ctxviz.figures.text import counted, power_of_ten, sci
 from ctxviz.records import LayerVectors
 from ctxviz.run import Run
@@ -65,6 +66,7 @@ def _worst(
     ]
 
 
+@of_run("coordinates")
 def coordinates(run: Run, step: int, layer: int, variant: int, theme: Theme = LIGHT) -> FigureCard:
     """|h_j| against |dm_j| of one layer, token and variant on log-log axes, the worst ten named."""
     title = f"{where(run, step, layer, variant)}: {_what(run, step, layer, variant)}"

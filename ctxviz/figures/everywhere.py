@@ -12,6 +12,7 @@ from ctxviz.errors import SettingsError
 from ctxviz.figures.card import FigureCard, blank, column, join, new_texts, note, some_ticks
 from ctxviz.figures.frame import Floats
 from ctxviz.figures.palette import CIVIDIS, LIGHT, Theme, label
+from ctxviz.figures.subject import of_run
 from ctxviz.figures.text import counted, plain, power_of_ten, quoted, sci
 from ctxviz.records import Flags
 from ctxviz.run import Run
@@ -32,6 +33,7 @@ class _Panel:
     domain: tuple[float, float]
 
 
+@of_run("everywhere")
 def everywhere(run: Run, coordinate: int, variant: int, theme: Theme = LIGHT) -> FigureCard:
     """|h_j| (left) and |dm_j| (right) of one coordinate, layers upwards and tokens to the right.
 

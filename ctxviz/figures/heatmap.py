@@ -10,6 +10,7 @@ import plotly.graph_objects as go
 from ctxviz.figures.card import FigureCard, blank, column, join, new_texts, note, some_ticks
 from ctxviz.figures.metrics import METRICS, Metric, Values, metric_table
 from ctxviz.figures.palette import CIVIDIS, LIGHT, Theme, label
+from ctxviz.figures.subject import of_run
 from ctxviz.figures.text import counted, plain, power_of_ten, quoted, sci
 from ctxviz.run import Run
 
@@ -24,6 +25,7 @@ SLACK: Final = 1e-9
 """Decades by which rounding may put the field's own extremes past its scale."""
 
 
+@of_run("heatmap")
 def heatmap(
     run: Run,
     variant: int,

@@ -12,6 +12,7 @@ import plotly.graph_objects as go
 from ctxviz.figures.card import LOG_TICKS, FigureCard, Table, blank, column, join, new_texts, note, tick_step
 from ctxviz.figures.metrics import Values, largest_scale_ratio
 from ctxviz.figures.palette import FLOOR_STYLES, LIGHT, UNPATCHED_STYLES, Theme, label, variant_style
+from ctxviz.figures.subject import of_run
 from ctxviz.figures.text import counted, plain, quoted, sci
 from ctxviz.run import Run
 
@@ -68,16 +69,19 @@ _PATCH = _Chart(
 )
 
 
+@of_run("logit-gap")
 def logit_gap_lines(run: Run, theme: Theme = LIGHT, *, legend: bool = True) -> FigureCard:
     """Largest logit gap against the token, one trace per variant, with the noise floor."""
     return _lines(run, _LOGIT_GAP, theme, legend)
 
 
+@of_run("tvd")
 def tvd_lines(run: Run, theme: Theme = LIGHT, *, legend: bool = True) -> FigureCard:
     """Total-variation distance against the token, with the noise floor and the unpatched model."""
     return _lines(run, _TVD, theme, legend)
 
 
+@of_run("patch-ratio")
 def patch_lines(run: Run, theme: Theme = LIGHT, *, legend: bool = True) -> FigureCard:
     """||dm||/||m||, largest over layers, against the token."""
     return _lines(run, _PATCH, theme, legend)

@@ -12,6 +12,7 @@ from ctxviz.figures.cell import Cell, Missing, edge_sentences, find, where
 from ctxviz.figures.frame import Floats, Frame
 from ctxviz.figures.palette import LIGHT, Theme, variant_style
 from ctxviz.figures.scatter import Look, add_line, add_points, farthest, log_axes, name_points
+from ctxviz.figures.subject import of_run
 from ctxviz.figures.text import counted, sci
 from ctxviz.records import SOLVER_CASES, Flags
 from ctxviz.run import Run
@@ -23,6 +24,7 @@ ON_FLOOR: Final = 1e-3
 """Relative distance above tau within which |h_j| counts as on the floor; the dtype's epsilon where larger."""
 
 
+@of_run("multiplier")
 def multiplier(run: Run, step: int, layer: int, variant: int, theme: Theme = LIGHT) -> FigureCard:
     """|dm_j| against |lambda / m_j| of one layer, token and variant, log-log, with the line of equality.
 

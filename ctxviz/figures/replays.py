@@ -13,6 +13,7 @@ from ctxviz.figures.logaxis import LogAxis, are, below_plot, exact_zeros, mark_t
 from ctxviz.figures.metrics import Values
 from ctxviz.figures.palette import LIGHT, NOISE_DASH, UNPATCHED_DASH, Style, Theme, label
 from ctxviz.figures.replay_words import KIND_WORDS
+from ctxviz.figures.subject import of_run
 from ctxviz.figures.text import counted, plain, quoted, sci
 from ctxviz.replaying import differs, measured, ties
 from ctxviz.run import Run
@@ -32,6 +33,7 @@ KIND_STYLES: Final = {
 }
 
 
+@of_run("replay")
 def replay_lines(run: Run, variant: int, theme: Theme = LIGHT) -> FigureCard:
     """TVD against the token: the building pass beside each replay of its weights, ``held`` apart."""
     title = f"Run again: {label(run.variants[variant], run.variants)}"
@@ -42,6 +44,7 @@ def replay_lines(run: Run, variant: int, theme: Theme = LIGHT) -> FigureCard:
     return _token_card(run, variant, kinds, theme, title, lead)
 
 
+@of_run("held")
 def held_lines(run: Run, variant: int, theme: Theme = LIGHT) -> FigureCard:
     """TVD of one token's weights kept for all later tokens, beside each token's own weights."""
     hold = run.settings.hold
@@ -53,6 +56,7 @@ def held_lines(run: Run, variant: int, theme: Theme = LIGHT) -> FigureCard:
     return _token_card(run, variant, [HELD], theme, title, lead, more)
 
 
+@of_run("drift")
 def drift_lines(run: Run, step: int, variant: int, theme: Theme = LIGHT) -> FigureCard:
     """How far each replay of a token is from the building pass after every layer."""
     text = run.token(step)[4] if step < len(run) else ""

@@ -11,6 +11,7 @@ from ctxviz.figures.cell import Cell, Missing, dead_sentence, edge_sentences, fi
 from ctxviz.figures.frame import Floats, Frame
 from ctxviz.figures.palette import LIGHT, Theme, variant_style
 from ctxviz.figures.scatter import Look, add_flags, add_line, add_points, dead_look, log_axes, name_points
+from ctxviz.figures.subject import of_run
 from ctxviz.figures.text import counted, sci
 from ctxviz.run import Run
 from ctxviz.settings import EPSILONS
@@ -55,6 +56,7 @@ def stored_error(w: Floats, delta_m: Floats, dtype: str) -> Floats:
         return (round_to(total, dtype) - total) - lost
 
 
+@of_run("rounding")
 def rounding(run: Run, step: int, layer: int, variant: int, theme: Theme = LIGHT) -> FigureCard:
     """|rounding error of w + dm| times |h| against |w + dm|, log-log, the worst three named.
 

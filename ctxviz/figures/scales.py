@@ -20,6 +20,7 @@ from ctxviz.figures.scatter import (
     log_axes,
     name_points,
 )
+from ctxviz.figures.subject import of_run
 from ctxviz.figures.text import counted, sci
 from ctxviz.records import Flags
 from ctxviz.run import Run
@@ -28,6 +29,7 @@ HEIGHT: Final = 420
 NAMED: Final = 5
 
 
+@of_run("scales")
 def scales(run: Run, step: int, layer: int, variant: int, theme: Theme = LIGHT) -> FigureCard:
     """|m_j| against |m_j + dm_j| of one layer, token and variant, log-log, with the line of no change.
 

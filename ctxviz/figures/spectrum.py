@@ -12,6 +12,7 @@ from ctxviz.figures.cell import Cell, Missing, dead_sentence, epsilon_sentence, 
 from ctxviz.figures.frame import LABEL_GAP, Floats, decades
 from ctxviz.figures.palette import LIGHT, Theme, variant_style
 from ctxviz.figures.scatter import Look, add_flags, add_points, dead_look
+from ctxviz.figures.subject import of_run
 from ctxviz.figures.text import counted, sci
 from ctxviz.run import Run
 from ctxviz.settings import EPSILONS
@@ -24,6 +25,7 @@ _ROOM: Final = 0.22
 """Share of the plot's height under the data, where the smallest are named."""
 
 
+@of_run("spectrum")
 def spectrum(run: Run, step: int, layer: int, variant: int, theme: Theme = LIGHT) -> FigureCard:
     """|h_j| of one layer, token and variant, ascending on a log axis over the rank; the smallest three named.
 

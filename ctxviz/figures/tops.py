@@ -7,11 +7,13 @@ import plotly.graph_objects as go
 
 from ctxviz.figures.card import FigureCard, blank, join
 from ctxviz.figures.palette import LIGHT, Theme, label, variant_style
+from ctxviz.figures.subject import of_run
 from ctxviz.figures.text import counted, plain, quoted, sci
 from ctxviz.records import TopTokens
 from ctxviz.run import Run
 
 
+@of_run("top-tokens")
 def tops(run: Run, step: int, variant: int, theme: Theme = LIGHT) -> FigureCard:
     """Probabilities of both models' most probable tokens at one step, best of the context model first."""
     chosen = run.variants[variant]

@@ -1,0 +1,115 @@
+"""A saved figure says by itself what it is of, and so does its file's name."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ctxviz import figures
+from ctxviz.figures.card import FigureCard
+from ctxviz.figures.coordinates import coordinates
+from ctxviz.figures.subject import file_name, subject
+from ctxviz.run import Run
+from tests.synthetic import synthetic_run
+
+STEP, LAYER, VARIANT, J = 3, 1, 1, 7
+PLACES = {"step": STEP, "layer": LAYER, "variant": VARIANT, "coordinate": J}
+
+
+def of_one_run() -> Iterator[tuple[str, Callable[..., FigureCard]]]:
+    """Every public function of the figures that makes a card of one run."""
+    for found in pkgutil.iter_modules(figures.__path__):
+        module = importlib.import_module(f"ctxviz.figures.{found.name}")
+        for name, make in inspect.getmembers(module, inspect.isfunction):
+            if name.startswith("_") or make.__module__ != module.__name__ or name == "described":
+                continue
+            signature = inspect.signature(make)
+            if signature.return_annotation == "FigureCard" and "run" in signature.parameters:
+                yield name, make
+
+
+MAKERS = dict(of_one_run())
+
+
+@pytest.fixture(scope="module")
+def run() -> Run:
+    return synthetic_run(4, 16, 6)
+
+
+def made(make: Callable[..., FigureCard], run: Run) -> FigureCard:
+    wanted = {name: PLACES[name] for name in inspect.signature(make).parameters if name in PLACES}
+    return make(run, **wanted)
+
+
+def test_the_search_finds_the_figures() -> None:
+    cell = {"coordinates", "scales", "spectrum", "rounding", "multiplier"}
+    assert cell | {"everywhere", "heatmap", "tops", "budget", "drift_lines", "tvd_lines"} <= set(MAKERS)
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_a_card_names_its_model_and_whatever_it_is_one_of(run: Run, name: str) -> None:
+    card, takes = made(MAKERS[name], run), inspect.signature(MAKERS[name]).parameters
+    slug = run.variants[VARIANT].slug
+    said = {
+        "step": (f"token {STEP} “", f"-token{STEP}-"),
+        "layer": (f"layer {LAYER},", f"-layer{LAYER}-"),
+        "variant": (f"{run.variants[VARIANT].update} {run.variants[VARIANT].dtype}", f"-{slug}-"),
+        "coordinate": (f"coordinate {J},", f"-coordinate{J}-"),
+    }
+    for place, (words, part) in said.items():
+        if place in takes:
+            assert words in card.subject
+            assert part in f"-{card.file_name}-"
+    assert card.subject.startswith(f"{run.model.name}, ")
+    assert card.file_name.startswith("synthetic-")
+    assert run.context.prompt[:20] in card.subject
+
+
+def test_cells_and_figures_have_names_of_their_own(run: Run) -> None:
+    names = [made(make, run).file_name for make in MAKERS.values()]
+    names += [coordinates(run, step, layer, variant).file_name for step, layer, variant in (
+        (STEP + 1, LAYER, VARIANT), (STEP, LAYER + 1, VARIANT), (STEP, LAYER, VARIANT - 1)
+    )]  # fmt: skip
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize(
+    ("key", "start"),
+    [
+        ("google/gemma-3-270m", "gemma-3-270m-"),
+        ("/home/me/my model/", "my-model-"),
+        ("C:\\models\\a.gguf", "a.gguf-"),
+        ("../..", "model-"),
+        ("é\u202e\n", "model-"),
+        ("x" * 300, "x" * 40 + "-"),
+    ],
+)
+def test_a_file_name_is_safe_whatever_the_model_is_called(run: Run, key: str, start: str) -> None:
+    other = synthetic_run(4, 16, 1)
+    other.model = replace(other.model, key=key)
+    name = file_name("tvd", other)
+    assert name.startswith(start)
+    assert re.fullmatch(r"[a-z0-9][A-Za-z0-9.-]*", name)
+
+
+def test_hostile_words_stay_short_text(run: Run) -> None:
+    other = synthetic_run(4, 16, 1)
+    other.model = replace(other.model, name="<b>x</b>\u202e" + "y" * 500)
+    other.context = replace(other.context, prompt="a\nb\u202e" + "z" * 5000)
+    said = subject(other, variant=0)
+    assert len(said) < 250
+    assert "\n" not in said
+    assert "\u202e" not in said
+    assert said.startswith("<b>x</b>⟨U+202E⟩")
+
+
+def test_a_step_that_is_not_there_is_not_named(run: Run) -> None:
+    said: Any = subject(run, step=99, variant=0)
+    assert "token" not in said
