@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -14,12 +15,13 @@ from ctxviz.cli.report import Report
 from ctxviz.cli.stopping import INTERRUPTED, Asked, asking_to_stop
 from ctxviz.cli.terminal import Bar, OutputError, ReaderGoneError, bar, sentence, write
 from ctxviz.errors import CtxvizError, SettingsError
-from ctxviz.records import ModelIdentity, Reference, Step
+from ctxviz.records import Reference, Step
 from ctxviz.run import Run
 from ctxviz.settings import RunSettings
 
 if TYPE_CHECKING:
     from ctxviz.engine import Stream
+    from ctxviz.models import LoadedModel
     from ctxviz.pictures import Picture
 
 ALARMED = 3
@@ -70,13 +72,10 @@ def run_job(job: Job) -> int:
     """
     output = JsonLines(write) if job.as_json else Report()
     with bar(job.with_bar) as shown:
-        identity, stream = _start(job, shown)
-        run = Run(identity, stream.context, job.settings, stream.pictures)
-        if not job.as_json and sys.stdout.isatty():
-            shown.close()  # the text itself shows how far it is
-            shown = Bar(False)
+        model, stream = _start(job, shown)
+        run = Run(stream.identity, stream.context, job.settings, stream.pictures)
         try:
-            status = _follow(job, stream, run, output, shown)
+            status = _follow(job, stream, run, output, shown) or _ask_without(job, model, run)
         except CtxvizError:
             _alarmed(job, run)
             raise
@@ -102,7 +101,7 @@ def _alarmed(job: Job, run: Run) -> bool:
     return True
 
 
-def _start(job: Job, progress: Bar) -> tuple[ModelIdentity, Stream]:
+def _start(job: Job, progress: Bar) -> tuple[LoadedModel, Stream]:
     progress("importing torch and transformers", None)
     from ctxviz.engine import stream
     from ctxviz.models import load_model
@@ -119,19 +118,15 @@ def _start(job: Job, progress: Bar) -> tuple[ModelIdentity, Stream]:
     started = stream(model, job.prompt, job.settings, pictures=job.pictures, keep_patches=keep_patches)
     for warning in model.warnings:
         print(f"ctxviz: {sentence(warning)}", file=sys.stderr)
-    return started.identity, started
+    return model, started
 
 
 def _follow(job: Job, stream: Stream, run: Run, output: Output, progress: Bar) -> int:
     """Take every step and reference into the run; on a failure write what there is, then let it through."""
-    wanted = job.settings.max_new_tokens
     status, asked = 0, Asked()
     try:
         with asking_to_stop(asked):
-            progress(f"token 1 of {wanted}", 0.0)
-            for item in stream:
-                _take(job, item, run, output)
-                progress(f"token {min(len(run) + 1, wanted)} of {wanted}", len(run) / wanted)
+            for _ in _records(job, stream, run, output, progress):
                 if asked.status:
                     status = asked.status
                     break
@@ -155,6 +150,41 @@ def _follow(job: Job, stream: Stream, run: Run, output: Output, progress: Bar) -
             output.finish(run)
         raise
     return status
+
+
+def _records(job: Job, stream: Stream, run: Run, output: Output, progress: Bar) -> Iterator[None]:
+    """Read the prompt, then take every step and reference into the run; yields where one may stop."""
+    wanted = job.settings.max_new_tokens
+    for reading in stream.reading:
+        progress(reading.words, reading.share)
+        yield
+    if not job.as_json and sys.stdout.isatty():
+        progress.close()  # the text itself shows how far it is
+        progress = Bar(False)
+    progress(f"token 1 of {wanted}", 0.0)
+    for item in stream:
+        _take(job, item, run, output)
+        progress(f"token {min(len(run) + 1, wanted)} of {wanted}", len(run) / wanted)
+        yield
+
+
+def _ask_without(job: Job, model: LoadedModel, run: Run) -> int:
+    """For a file that will show it, have the model write without the context; returns as :func:`_follow`."""
+    if job.save is None:
+        return 0
+    from ctxviz.engine import MOST_WITHOUT, without_context
+
+    asked, wanted = Asked(), min(len(run), MOST_WITHOUT)
+    with bar(job.with_bar) as progress, asking_to_stop(asked):
+        try:
+            for found in without_context(model, run):
+                run.without_context = found
+                progress(f"without the context, token {len(found.ids)} of {wanted}", len(found.ids) / wanted)
+                if asked.status:
+                    break
+        except CtxvizError as error:
+            progress.say(str(error))
+    return asked.status
 
 
 def _take(job: Job, item: Step | Reference, run: Run, output: Output) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -11,6 +11,7 @@ import torch
 from ctxviz.engine.anatomy import anatomy_of
 from ctxviz.engine.patched_pass import kept_inputs
 from ctxviz.engine.prompt import look
+from ctxviz.engine.reading import memory_explained
 from ctxviz.engine.rebuild import check_model
 from ctxviz.engine.seeing import require_folded
 from ctxviz.errors import PrecisionError
@@ -35,7 +36,8 @@ def without_context(model: LoadedModel, run: Run) -> Iterator[WithoutContext]:
 
     Raises:
         SettingsError: the model is not the run's, or its pictures are not at hand.
-        PrecisionError: the logits are not numbers; what was yielded before stays.
+        PrecisionError, OutOfMemoryError: the logits are not numbers, or memory ran out; what was yielded
+            before stays.
     """
     check_model(model, run)
     positions = run.context.kept(len(run.context.token_ids))
@@ -44,7 +46,8 @@ def without_context(model: LoadedModel, run: Run) -> Iterator[WithoutContext]:
         return
     ids = () if begun is None else begun.ids
     left = _Left(model, run, positions, "Without the context")
-    for answer in left.answers(min(len(run), MOST_WITHOUT), ids):
+    # A run that goes on meanwhile asks for more.
+    for answer in left.answers(lambda: min(len(run), MOST_WITHOUT), ids):
         yield WithoutContext(run.dtypes[0], answer.ids, answer.texts, answer.ended)
 
 
@@ -57,7 +60,8 @@ def without_pictures(model: LoadedModel, run: Run) -> Iterator[WithoutPictures]:
 
     Raises:
         SettingsError: the model is not the run's, its pictures are not at hand, or the fold removes none.
-        PrecisionError: the logits are not numbers; what was yielded before stays.
+        PrecisionError, OutOfMemoryError: the logits are not numbers, or memory ran out; what was yielded
+            before stays.
     """
     check_model(model, run)
     context = run.context
@@ -66,7 +70,7 @@ def without_pictures(model: LoadedModel, run: Run) -> Iterator[WithoutPictures]:
         require_folded(run, 0)
     gone = {p for k in dropped for p in range(context.images[k].start, context.images[k].end)}
     positions = [p for p in range(len(context.token_ids)) if p not in gone]
-    for answer in _Left(model, run, positions, "Without the picture").answers(len(run)):
+    for answer in _Left(model, run, positions, "Without the picture").answers(lambda: len(run)):
         yield WithoutPictures(run.dtypes[0], dropped, answer.ids, answer.texts, answer.ended)
 
 
@@ -92,10 +96,10 @@ class _Left:
         self._positions = list(positions)
         self._missing = missing
 
-    def answers(self, limit: int, begun: Sequence[int] = ()) -> Iterator[_Answer]:
-        """Greedy tokens after those of ``begun``, up to ``limit`` in all or an end of text."""
+    def answers(self, limit: Callable[[], int], begun: Sequence[int] = ()) -> Iterator[_Answer]:
+        """Greedy tokens after those of ``begun``, up to ``limit()`` in all or an end of text."""
         written = tuple(begun)
-        while len(written) < limit:
+        while len(written) < limit():
             best = self._next(written)
             written = (*written, best)
             ended = best in self._model.eos_ids
@@ -109,7 +113,7 @@ class _Left:
         positions = (*self._positions, *range(first, first + len(written)))
         # No cache: position gaps are read one way only, as everywhere else.
         inputs = kept_inputs(self._anatomy, [ids], [positions], self._sight)
-        with self._anatomy.lock, torch.inference_mode():
+        with memory_explained(), self._anatomy.lock, torch.inference_mode():
             logits = self._anatomy.model(**inputs, logits_to_keep=1).logits[0, -1]
         distribution = Distribution(logits)
         if not distribution.valid:
