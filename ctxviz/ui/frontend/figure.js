@@ -4,7 +4,10 @@ import { el, readTheme } from "./look.js";
 import { saveButtons } from "./save.js";
 import { dress } from "./style.js";
 
-const TITLE_ROOM = 48;
+const TITLE_SIZE = 17;
+const SUBJECT_SIZE = 13;
+const LINE_SPACING = 1.3;
+const EDGE = 12;
 const RECOLOURED = ["background", "panel", "ink", "soft", "line"];
 const mounted = new WeakMap();
 let plotly = null;
@@ -36,7 +39,7 @@ function loadPlotly() {
   return plotly;
 }
 
-class Figure {
+export class Figure {
   constructor(root) {
     this.calls = 0;
     this.title = el("h3");
@@ -99,23 +102,26 @@ class Figure {
     });
   }
 
-  // The figure as a file: on paper, with its title.
+  // The figure as a file: on paper, with its title and what it is of.
   async picture(format) {
     const library = await loadPlotly();
     const { data, layout } = this.plot;
     const { offsetWidth: width, offsetHeight: height } = this.plot;
-    const margin = { ...layout.margin, t: (layout.margin?.t ?? 12) + TITLE_ROOM };
-    const place = { x: 0.01, xanchor: "left", y: 0.98, yanchor: "top" };
-    const title = { text: escaped(this.data.title), font: { size: 18 }, ...place };
+    const head = heading(this.data, width, layout.font.family);
+    const margin = { ...layout.margin, t: (layout.margin?.t ?? 12) + head.height };
+    const all = height + head.height;
+    // Plotly puts the first line's baseline there.
+    const place = { x: EDGE / width, xanchor: "left", y: 1 - (EDGE + TITLE_SIZE) / all, yanchor: "top" };
+    const title = { text: head.text, font: { size: TITLE_SIZE }, automargin: false, ...place };
     const paper = { paper_bgcolor: this.paper, title, margin };
-    const [vector, size] = [format === "svg", { width, height: height + TITLE_ROOM }];
-    const options = { format, ...size, scale: vector ? 1 : 2, imageDataOnly: vector };
+    const vector = format === "svg";
+    const options = { format, width, height: all, scale: vector ? 1 : 2, imageDataOnly: vector };
     const made = await library.toImage({ data, layout: { ...layout, ...paper } }, options);
     return vector ? made : Uint8Array.from(atob(made.split(",")[1]), (c) => c.charCodeAt(0));
   }
 
   name() {
-    return this.data.name;
+    return this.data.file_name || this.data.name;
   }
 
   end() {
@@ -131,6 +137,41 @@ function recoloured({ figure, themes }, { dark }) {
   const swap = new Map(RECOLOURED.map((name) => [other[name].toLowerCase(), mine[name]]));
   const swapped = (value) => swap.get(value.toLowerCase()) ?? value;
   return JSON.parse(figure, (_, value) => (typeof value === "string" ? swapped(value) : value));
+}
+
+// The lines above a saved figure as Plotly's markup, none wider than the figure, and the room they take.
+function heading({ title, subject }, width, family) {
+  const lines = (text, size, weight) => wrapped(text, `${weight} ${size}px ${family}`, width - 2 * EDGE);
+  const [large, small] = [lines(title, TITLE_SIZE, 600), lines(subject ?? "", SUBJECT_SIZE, 400)];
+  const quiet = small.map((line) => `<span style="font-size:${SUBJECT_SIZE}px">${escaped(line)}</span>`);
+  const text = [...large.map((line) => `<b>${escaped(line)}</b>`), ...quiet].join("<br>");
+  // Plotly sets every line of a title by the title's size.
+  return { text, height: 2 * EDGE + (large.length + small.length) * TITLE_SIZE * LINE_SPACING };
+}
+
+// A text in lines that fit; a word that is too long for one is cut where the line ends.
+function wrapped(text, font, width) {
+  const context = document.createElement("canvas").getContext("2d");
+  context.font = font;
+  const fits = (line) => context.measureText(line).width <= width;
+  const lines = [];
+  let line = "";
+  for (const word of text.split(/(?<= )/)) {
+    if (fits((line + word).trimEnd())) {
+      line += word;
+      continue;
+    }
+    if (line) lines.push(line.trimEnd());
+    line = "";
+    for (const letter of word) {
+      if (line && !fits(line + letter)) {
+        lines.push(line);
+        line = "";
+      }
+      line += letter;
+    }
+  }
+  return line ? [...lines, line.trimEnd()] : lines;
 }
 
 function escaped(text) {
