@@ -7,11 +7,10 @@ from typing import Final
 import streamlit as st
 
 from ctxviz.run import Run
-from ctxviz.ui import components, controls, fold_control, library, messages, page, picture_panel
+from ctxviz.ui import components, controls, library, page, picture_panel, sidebar
 from ctxviz.ui.focus import Did
 from ctxviz.ui.session import Session
 from ctxviz.ui.url_state import Link
-from ctxviz.ui.views import ACTIVE
 from ctxviz.ui.worker import worker
 
 LAYERS: Final = "pages/layers.py"
@@ -26,7 +25,7 @@ def draw() -> None:
     view, state, under_way = session.view, session.view.state, worker().has(session.view.id)
     changing = page.changes(view)
     with st.sidebar:
-        _draw_settings(session)
+        sidebar.draw(session)
     link = controls.chosen(session.focus)
     _draw_prompt(session, link, under_way)
     page.draw_notices(session)
@@ -48,40 +47,12 @@ def _follow(session: Session, did: Did) -> None:
     st.session_state.to_layers = did.layers
 
 
-def _draw_settings(session: Session) -> None:
-    controls.draw_model()
-    controls.draw_rules()
-    model, prompt = controls.chosen_model(), st.session_state.get("prompt", "")
-    adjusted = fold_control.draw(
-        session.tokens_of(model, prompt),
-        len(session.used(model)),
-        ask=page.attempt(lambda link: session.ask_for_tokens(link.model, link.prompt)),
-    )
-    _draw_request(session)
-    session.notices.extend(filter(None, (adjusted, controls.draw_numbers())))
-    controls.draw_replays()
-
-
-def _draw_request(session: Session) -> None:
-    """How the reading of the prompt's tokens goes, while it goes."""
-    request = session.request
-    if request is None:
-        return
-    view, state = request.view, request.view.state
-    if state in ACTIVE:
-        messages.hint(view.stage or "reading the tokens", "request")
-        page.watch(view, state)
-    elif state == "failed":
-        messages.tell("error", view.message, "request")
-
-
 def _draw_prompt(session: Session, link: Link, under_way: bool) -> None:
     """The prompt and the three buttons, and under them what else a run can begin with."""
-    goes_on = session.view.state == "paused" and session.goes_on(link)
     with st.container(horizontal=True, key="prompt-row"):
         controls.draw_prompt()
         st.button(
-            "Continue" if goes_on else "Generate",
+            "Continue" if session.may_continue(link) else "Generate",
             type="primary",
             key="generate",
             on_click=page.attempt(session.generate),

@@ -9,7 +9,7 @@ import { sci } from "./words.js";
 const HINT = "Click a token, or a cell of the map, to see the coordinates behind it.";
 const FAILED = "The coordinates could not be fetched; click again.";
 const NARROW = 620;
-const ROW = 23;
+const ROW = 21;
 const COLUMNS = [
   ["j", "coordinate of the residual stream"],
   ["h", "the denominator"],
@@ -28,12 +28,13 @@ export class CellView {
     this.hint = el("p", { class: "caption hint" }, HINT);
     this.scatter = new Scatter();
     this.table = el("table", { class: "worst" });
-    this.next = el("p", { class: "next" });
+    this.next = [el("p", { class: "next" }), el("p", { class: "next" })];
     this.all = el("button", { type: "button", class: "link" });
     this.all.addEventListener("click", () => actions.openLayers());
     const tools = el("div", { class: "tools" }, iconButton("Enlarge the coordinates", "⤢", () => actions.enlarge("cell")));
     this.head = el("div", { class: "head" }, this.title, tools);
-    this.side = el("div", { class: "worst-box" }, this.table, this.next, this.counts, this.all);
+    const foot = el("div", { class: "foot" }, this.counts, this.all);
+    this.side = el("div", { class: "worst-box" }, this.table, ...this.next, foot);
     this.body = el("div", { class: "cell-body" }, this.scatter.node, this.side);
     this.node = el("section", { class: "behind" }, this.hint, this.head, this.reason, this.body);
     this.node.setAttribute("aria-label", "Behind the cell");
@@ -107,7 +108,7 @@ export class CellView {
     const width = this.scatter.node.clientWidth;
     if (this.cell.h && width) this.scatter.draw({ width, height, theme, color });
     const narrow = this.node.clientWidth < NARROW;
-    this.fillTable(narrow ? 5 : Math.max(3, Math.floor((height - 82) / ROW) - 1));
+    this.fillTable(narrow ? 5 : Math.max(3, Math.floor((height - 58) / ROW) - 1));
   }
 
   fillTable(most) {
@@ -126,18 +127,15 @@ export class CellView {
   }
 
   fillNext({ context, patched }) {
-    const list = (pairs) =>
-      pairs.flatMap(([text, probability], i) => [
-        i ? " · " : "",
+    [context, patched].forEach((pairs, i) => {
+      const words = pairs.flatMap(([text, probability], k) => [
+        k ? " · " : "",
         el("bdi", {}, text),
         ` ${sci(number(probability))}`,
       ]);
-    this.next.replaceChildren(
-      el("b", {}, "next, with context "),
-      ...(context.length ? list(context) : ["no number"]),
-      el("br"),
-      el("b", {}, "patched "),
-      ...(patched.length ? list(patched) : ["no number"]),
-    );
+      const who = el("b", {}, i ? "patched: " : "next, with context: ");
+      this.next[i].replaceChildren(who, ...(words.length ? words : ["no number"]));
+      this.next[i].title = this.next[i].textContent;
+    });
   }
 }

@@ -64,7 +64,7 @@ export class LineChart {
   draw(data, frame) {
     [this.data, this.frame] = [data, frame];
     this.paint();
-    this.keys.draw(this.picture, this.chosen.hidden);
+    this.keys.draw(this.picture, data.n, this.chosen.hidden);
     this.buttons.draw();
     const words = `${data.about.title}; ${KEYS}`;
     if (this.node.getAttribute("aria-label") !== words) this.node.setAttribute("aria-label", words);

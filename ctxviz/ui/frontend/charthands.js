@@ -19,6 +19,8 @@ export class ChartHands {
     on("pointermove", (event) => this.move(event));
     on("pointerup", (event) => this.up(event));
     on("pointercancel", () => this.cancel());
+    // A drag selects no text, wherever it goes.
+    on("selectstart", (event) => event.preventDefault());
     on("lostpointercapture", () => this.start && this.cancel());
     on("pointerleave", ({ pointerType }) => pointerType !== "touch" && !this.start && chart.point(null));
     on("dblclick", () => this.double());
@@ -54,9 +56,6 @@ export class ChartHands {
 
   down(event) {
     if (!this.chart.data || event.button > 0) return;
-    // Neither text is selected nor the page dragged; the focus is given here instead.
-    event.preventDefault();
-    this.node.focus({ preventScroll: true });
     this.node.setPointerCapture(event.pointerId);
     const at = this.place(event);
     this.touch = event.pointerType === "touch";

@@ -73,7 +73,7 @@ export function chartData(source, about) {
     const mark = (step) => (of(step)[same] || of(step)[about.value] === null ? "" : of(step)[tie] ? "tie" : "differs");
     // Only the building pass's token is known.
     const said = (step) => (about.value === "replay" || about.value === "held" ? "" : (of(step).said ?? ""));
-    return { label, color, dash, symbol, values: (step) => of(step)[about.value], mark, said };
+    return { label: brief(label), color, dash, symbol, values: (step) => of(step)[about.value], mark, said };
   });
   return {
     about,
@@ -84,6 +84,11 @@ export function chartData(source, about) {
     references: referencesOf(source, about),
     scale: "log",
   };
+}
+
+// Room for a legend is little: f32 for float32, bf16 for bfloat16.
+function brief(label) {
+  return label.replace(/float(?=\d\d)/, "f");
 }
 
 // The noise floors and the unpatched model, as far as they were measured; of two dtypes told apart by their dashes.
@@ -97,7 +102,7 @@ function referencesOf({ run, referred }, { floor, unpatched }) {
       .map((lists, dtype) => {
         const [on, off] = dashes(style).split(" ");
         const values = (step) => lists[list][step] ?? null;
-        return { label: `${kind} ${run.dtypes[dtype]}`, dash: `${on} ${off * (1 + dtype)}`, values, dtype };
+        return { label: brief(`${kind} ${run.dtypes[dtype]}`), dash: `${on} ${off * (1 + dtype)}`, values, dtype };
       })
       .filter((_, dtype) => referred[dtype][list].length),
   );

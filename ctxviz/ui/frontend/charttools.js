@@ -1,5 +1,6 @@
 // The legend of a line chart, whose entries hide and show, and its few quiet buttons.
 
+import { marksOf } from "./linepicture.js";
 import { el, svg } from "./look.js";
 import { quiet, swatch } from "./pen.js";
 import { download } from "./save.js";
@@ -25,7 +26,8 @@ export class Legend {
   }
 
   // Entries are made anew only when they change, so that a button under a finger stays.
-  draw({ curves, marks }, hidden) {
+  draw({ curves, shown }, n, hidden) {
+    const marks = marksOf(shown, n);
     const entries = curves.map(({ label, look }) => ({ label, look }));
     const signs = MARKS.filter(([kind]) => marks[kind]);
     const content = JSON.stringify([entries, signs]);

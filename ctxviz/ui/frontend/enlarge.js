@@ -39,7 +39,7 @@ export class Enlarged {
     const dialog = this.dialog(() => figure?.end());
     const style = getComputedStyle(this.home);
     for (const name of VARIABLES) dialog.style.setProperty(name, style.getPropertyValue(name));
-    dialog.style.cssText += `;background:${style.getPropertyValue("--st-background-color")};color:${style.getPropertyValue("--st-text-color")};font-family:${style.getPropertyValue("--st-font")};width:96vw;max-width:1500px;border:0;border-radius:.5rem;padding:1rem 1.4rem;`;
+    dialog.style.cssText += `;background:${style.getPropertyValue("--st-background-color")};color:${style.getPropertyValue("--st-text-color")};font-family:${style.getPropertyValue("--st-font")};width:96vw;max-width:1500px;border:0;border-radius:.5rem;padding:2.6rem 1.4rem 1rem;`;
     const said = el("p", { role: "status" }, "Drawing …");
     dialog.append(said);
     let figure = null;

@@ -8,8 +8,9 @@ import { roundSteps } from "./words.js";
 export const MARGIN = { left: 50, top: 14 };
 const BAR = { gap: 14, width: 15, tick: 4, text: 7, size: 13, end: 4 };
 const FEW = 64;
-const ROOM = { text: 17, number: 50, spelled: 92, numbered: 50, compact: 36 };
-const LONGEST = 10;
+const ROOM = { text: 17, number: 50, spelled: 78, numbered: 50, compact: 36 };
+// Of a token's text along the axis, in px.
+const LONGEST = 74;
 const ruler = document.createElement("canvas").getContext("2d");
 
 // Few tokens are spelled along the axis, of many their numbers are written, as where there is little room.
@@ -36,11 +37,15 @@ export function hasBar(scale) {
 }
 
 // A token's text short enough for an axis; what isolates its direction stays closed.
-function brief(text) {
+function brief(text, font) {
+  ruler.font = `14px ${font}`;
+  if (ruler.measureText(text).width <= LONGEST) return text;
   const pieces = [...text];
-  if (pieces.length <= LONGEST) return text;
   const isolated = pieces[0] === "\u2068" ? "\u2069" : "";
-  return pieces.slice(0, LONGEST - 1).join("") + "…" + isolated;
+  const cut = (n) => pieces.slice(0, n).join("") + "…";
+  let n = pieces.length;
+  while (n > 1 && ruler.measureText(cut(n)).width > LONGEST) n -= 1;
+  return cut(n) + isolated;
 }
 
 // Whole numbers of a range at round distances, about `most` of them.
@@ -64,7 +69,7 @@ export function axes({ plot, box, texts, theme, place, compact }) {
     const at = (x + w / 2).toFixed(1);
     group.append(svg("line", { x1: at, x2: at, y1: bottom, y2: bottom + 4, stroke: theme.faint }));
     if (!words) group.append(label(at, bottom + 19, String(step), { fill: theme.soft }));
-    else group.append(turned(at, bottom + 12, brief(texts(step)), -50, theme, "end"));
+    else group.append(turned(at, bottom + 12, brief(texts(step), theme.font), -50, theme, "end"));
   }
   if (compact) group.append(label(left, bottom + 33, "token →", { fill: theme.soft, anchor: "start" }));
   else if (!words) group.append(label(left + width / 2, bottom + 40, "token", { fill: theme.soft }));

@@ -13,6 +13,7 @@ export function listen(map, fields) {
   const { frame } = map;
   let drag = null;
   let dragged = false;
+  let pressed = false;
   const at = (event) => {
     const box = frame.getBoundingClientRect();
     return [event.clientX - box.left, event.clientY - box.top];
@@ -23,12 +24,14 @@ export function listen(map, fields) {
   };
   frame.addEventListener("pointerdown", (event) => {
     dragged = false;
+    pressed = true;
     if (event.button !== 0 || event.pointerType === "touch") return;
     const from = at(event);
     if (map.cellAt(...from)) drag = { from, to: from, pan: event.shiftKey && fields.zoomed };
     // Else the text around it would be selected.
     event.preventDefault();
     frame.focus({ preventScroll: true });
+    pressed = false;
   });
   frame.addEventListener("pointermove", (event) => {
     const [x, y] = at(event);
@@ -63,7 +66,8 @@ export function listen(map, fields) {
     },
     { passive: false },
   );
-  frame.addEventListener("focus", () => frame.matches(":focus-visible") && fields.enter());
+  // By pointer it is the pointer that says which cell.
+  frame.addEventListener("focus", () => !pressed && frame.matches(":focus-visible") && fields.enter());
   frame.addEventListener("blur", () => fields.clear());
   frame.addEventListener("keydown", (event) => press(event, fields));
 }

@@ -11,15 +11,14 @@ const KEYS =
 
 export function build() {
   const button = (words, mark) => {
-    const node = el("button", { type: "button", class: "tool" }, el("b", { "aria-hidden": "true" }, mark));
-    node.append(words);
-    return node;
+    const about = { type: "button", class: "tool", title: words, "aria-label": words };
+    return el("button", about, el("b", { "aria-hidden": "true" }, mark));
   };
   const parts = {
     message: el("p", { class: "message", hidden: "" }),
     zoomIn: button("Zoom in", "+"),
     zoomOut: button("Zoom out", "−"),
-    whole: button("Whole run", "0"),
+    whole: button("Whole run", "⤢"),
     where: el("span", { class: "where" }),
     readout: el("p", { class: "readout" }),
     spoken: el("div", { class: "spoken", role: "status", "aria-live": "polite" }),
@@ -52,11 +51,12 @@ function side(name) {
     wrong: el("span", { class: "wrong", role: "alert" }),
     legend: el("div", { class: "legend" }),
   };
-  parts.ends = el("div", { class: "ends" }, el("span", {}, "Colours from"), parts.least, "to", parts.most);
-  parts.ends.append(parts.wrong);
-  parts.head.append(el("label", { class: "shows" }, `${name} map `, parts.metric));
-  parts.section = el("section", { class: "map", "aria-label": `${name} map` }, parts.head, parts.caption);
-  parts.section.append(parts.ends, map.frame, parts.legend);
+  const row = el("div", { class: "row" }, "from", parts.least, "to", parts.most, parts.wrong);
+  parts.ends = el("details", { class: "ends" }, el("summary", {}, "Colours"), row);
+  parts.head.append(el("div", { class: "shows" }, parts.metric));
+  const words = el("div", { class: "under" }, parts.caption, parts.ends);
+  parts.section = el("section", { class: "map", "aria-label": `${name} map` }, parts.head, map.frame);
+  parts.section.append(parts.legend, words);
   return parts;
 }
 
@@ -86,6 +86,8 @@ function swatch({ name, letter, fill }, theme) {
 // The two ends of a side's colours, and what is wrong with them.
 export function drawEnds(side, about, range) {
   side.ends.classList.toggle("unused", about.kind === "category");
+  // A range that is in force is seen.
+  if (range.some((end) => end !== null)) side.ends.open = true;
   const wrong = usable(about, range) ? "" : wrongWords(about);
   [side.least, side.most].forEach((input, k) => {
     if (input !== input.getRootNode().activeElement) input.value = range[k] ?? "";

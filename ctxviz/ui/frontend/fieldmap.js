@@ -8,8 +8,17 @@ import { el, svg } from "./look.js";
 
 // Below this cells are too small for a mark of their own.
 const ROOM = 11;
+// A window lower than this shows a map and what is behind its cells at once, so the map takes a third of it.
+const LOW_WINDOW = 900;
 // What growth alone changes is not drawn anew more often than this, in ms, while a run is at work.
 const PATIENCE = 500;
+
+// The height of the cells, in px: for each layer 17, in a low window less but at least 6.
+function tall(layers) {
+  const { innerHeight } = window;
+  const most = innerHeight < LOW_WINDOW ? Math.max(6 * layers, innerHeight / 3) : 560;
+  return Math.round(Math.min(560, Math.max(200, Math.min(17 * layers, most))));
+}
 
 export class FieldMap {
   constructor() {
@@ -40,7 +49,7 @@ export class FieldMap {
     [this.painted, this.paintedAt] = [table.n, performance.now()];
     Object.assign(this, frame);
     const under = foot(box, room);
-    this.cells = room ? room - MARGIN.top - under : Math.min(560, Math.max(240, table.layers * 17));
+    this.cells = room ? room - MARGIN.top - under : tall(table.layers);
     this.height = MARGIN.top + this.cells + under;
     this.right = barRoom(scale, this.cells, theme.font);
     this.resize();

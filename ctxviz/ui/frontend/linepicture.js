@@ -244,6 +244,18 @@ function addMarks(over, { values, mark }, scale, [from, to]) {
   }
 }
 
+// Which kinds of marks the shown curves have at all, in view or not.
+export function marksOf(shown, n) {
+  const kinds = { differs: false, tie: false, lost: false };
+  for (const { values, mark } of shown)
+    for (let step = 0; step < n; step += 1) {
+      const value = values(step);
+      if (isLost(value)) kinds.lost = true;
+      else if (isNumber(value) && mark(step)) kinds[mark(step)] = true;
+    }
+  return kinds;
+}
+
 // The sign ≈, 11 px wide.
 export function tiePath(x, y) {
   const wave = "c1.8,-3 3.6,-3 5.5,0s3.6,3 5.5,0";

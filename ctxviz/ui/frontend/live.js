@@ -58,7 +58,7 @@ class Live {
       spoken: el("div", { class: "spoken", role: "status", "aria-live": "polite" }),
       place: el("div"),
     };
-    const verdict = el("div", { class: "verdict" }, parts.headline, this.alarms.node);
+    const verdict = el("div", { class: "verdict" }, this.alarms.node, parts.headline);
     parts.detail.addEventListener("click", () => parts.detail.classList.toggle("open"));
     const state = el("div", { class: "state" }, parts.status, parts.bar, parts.prompt, parts.note);
     parts.view = el("div", { class: "view" }, verdict, parts.detail, state, parts.message, parts.place, parts.spoken);
@@ -153,9 +153,9 @@ class Live {
     const main = view.getRootNode().host?.closest("[data-testid=stMain]");
     const top = view.getBoundingClientRect().top + (main?.scrollTop ?? 0);
     const above = this.stage.figures.getBoundingClientRect().top - view.getBoundingClientRect().top;
-    const cell = Math.max(144, Math.min(300, Math.round(0.2 * window.innerHeight)));
+    const cell = Math.max(136, Math.min(300, Math.round(0.19 * window.innerHeight)));
     const rest = window.innerHeight - top - above - this.stage.around - cell - SPARE;
-    return { figure: Math.max(150, Math.min(460, Math.round(rest))), cell };
+    return { figure: Math.max(140, Math.min(460, Math.round(rest))), cell };
   }
 
   drawStatus() {
