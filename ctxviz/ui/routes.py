@@ -228,16 +228,10 @@ def _csv(text: str) -> Response:
 
 
 def _table(query: _Query, view: View) -> Response:
-    chart = query.choice("chart", tables.CHARTS, "field")
-    metric, variant = query.choice("metric", delta.METRICS, DEFAULT_METRIC), query.count("variant")
-    run = view.run
-    if run is None or variant >= len(run.variants):
+    chart, run = query.choice("chart", tables.CHARTS, "tokens"), view.run
+    if run is None:
         raise _BadQueryError
-    if chart == "field":
-        text = tables.field_csv(run, metric, variant)
-    else:
-        text = tables.tokens_csv(run) if chart == "tokens" else tables.chart_csv(run, chart)
-    return _csv(text)
+    return _csv(tables.tokens_csv(run) if chart == "tokens" else tables.chart_csv(run, chart))
 
 
 def _picture(request: Request) -> Response:

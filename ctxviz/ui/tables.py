@@ -12,7 +12,7 @@ from ctxviz.run import Run
 from ctxviz.settings import HELD
 from ctxviz.ui import delta
 
-CHARTS: Final = ("field", "tokens", "tvd", "logit_linf", "patch_ratio", "replay_tvd", "held_tvd")
+CHARTS: Final = ("tokens", "tvd", "logit_linf", "patch_ratio", "replay_tvd", "held_tvd")
 REPLAYED: Final = ("replay_tvd", "held_tvd")
 NO_NUMBER: Final = "not finite"
 """The cell of a replay that was made and whose logits are no numbers."""
@@ -63,13 +63,3 @@ def _numbers(run: Run, chart: str, variant: int, n: int) -> NDArray[np.float64]:
     if chart == "held_tvd":
         return delta.worst_replay(run, variant, 0, n, (HELD,))
     return run.series(chart, variant)[:n]
-
-
-def field_csv(run: Run, metric: str, variant: int) -> str:
-    """One row per step, one column per layer."""
-    n = len(run)
-    numbers = delta.values(run, metric, variant, 0, n)
-    table: Table = {"step": list(range(n)), "token": new_texts(run, n)}
-    return to_csv(
-        table | {f"layer {layer}": column(numbers[:, layer]) for layer in range(run.model.n_layers)}
-    )

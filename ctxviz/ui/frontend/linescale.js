@@ -103,6 +103,9 @@ export function valueTicks({ log, low, high, start, end }, most) {
   if (log) {
     const whole = decades(start, end, most);
     if (whole.length > 2) return whole.map((k) => [10 ** k, decade(k)]);
+    // Over several decades two of them tell more than steps within the uppermost.
+    const ends = [Math.ceil(start - 1e-9), Math.floor(end + 1e-9)];
+    if (ends[1] - ends[0] > 1) return ends.map((k) => [10 ** k, decade(k)]);
     const minor = decades(start - 1, end, 99).flatMap((k) =>
       [1, 2, 5].map((digit) => Number(`${digit}e${k}`)),
     );

@@ -12,6 +12,8 @@ const FRAME_PAUSE = 90;
 const WORDS_PAUSE = 6000;
 // The head of the cell and the space around it, in px.
 const SPARE = 46;
+// Figures stand one above the other where the view is narrower, as in live.css.
+const NARROW = 620;
 const SHEETS = ["live.css", "chart.css"];
 const mounted = new WeakMap();
 
@@ -149,13 +151,14 @@ class Live {
   // The heights of figures and cell with which the first screen holds all of it, where it can.
   heights() {
     if (this.large.open) return { figure: Math.max(260, window.innerHeight - 230), cell: 220 };
+    if (this.parts.view.clientWidth < NARROW) return { figure: 250, cell: 230 };
     const { view } = this.parts;
     const main = view.getRootNode().host?.closest("[data-testid=stMain]");
     const top = view.getBoundingClientRect().top + (main?.scrollTop ?? 0);
     const above = this.stage.figures.getBoundingClientRect().top - view.getBoundingClientRect().top;
     const cell = Math.max(136, Math.min(300, Math.round(0.19 * window.innerHeight)));
     const rest = window.innerHeight - top - above - this.stage.around - cell - SPARE;
-    return { figure: Math.max(140, Math.min(460, Math.round(rest))), cell };
+    return { figure: Math.max(130, Math.min(460, Math.round(rest))), cell };
   }
 
   drawStatus() {

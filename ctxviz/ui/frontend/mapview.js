@@ -150,7 +150,7 @@ export class MapView {
     const name = () => `ctxviz-${this.look.metric}-${this.run.model}`.toLowerCase().replace(/[^a-z0-9]+/g, "-");
     const csv = () => {
       const { metric, variant } = this.look;
-      return this.source.csv({ chart: "field", metric, variant });
+      return this.source.csv({ metric, variant });
     };
     return fileMenu("the heat map", name, { svg, png: async () => rasterise(svg()), csv });
   }

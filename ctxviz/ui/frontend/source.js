@@ -145,9 +145,10 @@ class Source {
     return answer.json();
   }
 
-  // A table of the run as CSV.
+  // The numbers of a chart, of a heat map, or of the text, as CSV.
   async csv(query) {
-    const answer = await fetch(`/_ctxviz/table/${this.id}?${new URLSearchParams(query)}`);
+    const kind = "chart" in query ? `table/${this.id}` : `values/${this.id}/csv`;
+    const answer = await fetch(`/_ctxviz/${kind}?${new URLSearchParams(query)}`);
     if (!answer.ok) throw new Error(`status ${answer.status}`);
     return answer.blob();
   }
