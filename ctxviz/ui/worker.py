@@ -13,35 +13,38 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from ctxviz.errors import CtxvizError
+from ctxviz.errors import CtxvizError, MemoryRefusedError
 from ctxviz.ui.failures import explain, guarded
+from ctxviz.ui.job_list import JobList
 from ctxviz.ui.shelf import Shelf
-from ctxviz.ui.turns import Job, Turns
+from ctxviz.ui.turns import Job, advance, waiting
 
 if TYPE_CHECKING:
+    from ctxviz.models import LoadedModel
     from ctxviz.ui.views import State
 
 MAX_JOBS: Final = 12
-"""Jobs that may wait, run or pause at the same time."""
+"""Jobs that may wait or run at the same time."""
+MAX_PARKED: Final = 8
+"""Jobs that are paused, or stopped and kept; beyond that the one parked first is given up."""
 PATIENCE_SECONDS: Final = 180.0
 """A job nobody asked about for so long is stopped. Browsers let hidden tabs ask once a minute."""
 TICK_SECONDS: Final = 1.0
+_GIVEN_UP: Final = "What was made is kept, but this run cannot go on"
 
 
 class _CancelledError(Exception):
     """Raised through a loader whose reader no longer waits."""
 
 
-class Worker:
+class Worker(JobList):
     """The queue and its thread. All methods may be called from any thread and return at once."""
 
     def __init__(self, shelf: Shelf | None = None, patience: float = PATIENCE_SECONDS) -> None:
+        super().__init__()
         self._shelf = Shelf() if shelf is None else shelf
         self._patience = patience
-        self._changed = threading.Condition()
-        self._jobs: dict[str, Job] = {}
         self._queue: deque[Job] = deque()
-        self._current: Job | None = None
         self._warm_at: float | None = None
         self._closing = False
         self._litter = False
@@ -56,28 +59,42 @@ class Worker:
         with self._changed:
             if self._closing:
                 raise CtxvizError("ctxviz is shutting down; start it again to make a new run.")
-            if len(self._jobs) >= MAX_JOBS:
+            ahead = sum(not (j.parked or j.aside) for j in self._jobs.values())
+            if ahead >= MAX_JOBS and not job.aside:
                 raise CtxvizError(
                     f"{MAX_JOBS} runs are already under way; wait until one ends, or stop one, and try again."
                 )
-            ahead = len(self._jobs) - sum(j.parked for j in self._jobs.values())
             self._jobs[job.view.id] = job
             self._queue.append(job)
-            job.view.tell("queued", stage="waiting for a turn", message=_ahead(ahead))
+            job.view.tell("queued", stage="waiting for a turn", message=waiting(ahead))
             self._start()
             self._changed.notify_all()
 
     def stop(self, view_id: str) -> None:
-        """End a job; a token in progress is finished, nothing follows it."""
+        """Make no further token: the one in progress is finished, and the job is kept, so that it can go on.
+
+        A job that has not made a token, or has nothing left to make, ends.
+        """
         with self._changed:
-            job = self._jobs.get(view_id)
-            if job is None or job.stopped:
+            job = self._alive(view_id)
+            if job is None or job.halted:
                 return
-            job.stopped = True
             if job.turns is None:
                 job.view.tell("stopped")
-            # Else it is told once the references that wait are in the run: a browser then asks no more.
-            self._unpark(job)
+                self._give_up(job)
+                return
+            # Told once the references that wait are in the run: a browser then asks no more.
+            job.halted = True
+            if job.parked:
+                self._park(job)
+            self._changed.notify_all()
+
+    def end(self, view_id: str) -> None:
+        """End a job for good; a token in progress is finished."""
+        with self._changed:
+            job = self._alive(view_id)
+            if job is not None:
+                self._give_up(job)
 
     def step(self, view_id: str) -> None:
         """Let a job make exactly one more token; one that runs pauses after the token in progress.
@@ -85,37 +102,18 @@ class Worker:
         Tokens asked for this way and not made yet add up.
         """
         with self._changed:
-            job = self._jobs.get(view_id)
+            job = self._alive(view_id)
             if job is not None:
-                job.tokens = 1 if job.tokens is None else max(0, job.tokens) + 1
+                job.tokens = 1 if job.tokens is None or job.halted else max(0, job.tokens) + 1
                 self._unpark(job)
 
     def go_on(self, view_id: str) -> None:
-        """Let a paused job make the rest of its tokens."""
+        """Let a paused or stopped job make the rest of its tokens."""
         with self._changed:
-            job = self._jobs.get(view_id)
+            job = self._alive(view_id)
             if job is not None:
                 job.tokens = None
                 self._unpark(job)
-
-    def has(self, view_id: str) -> bool:
-        """Whether a job is still waiting, running or paused."""
-        return self._alive(view_id) is not None
-
-    def holds(self, view_id: str) -> bool:
-        """Whether a job is in the books: as :meth:`has`, or stopped and about to end."""
-        with self._changed:
-            return view_id in self._jobs
-
-    def wish(self, view_id: str) -> object:
-        """The wish of a job that is still waiting, running or paused; None where there is none."""
-        job = self._alive(view_id)
-        return None if job is None else job.wish
-
-    def _alive(self, view_id: str) -> Job | None:
-        with self._changed:
-            job = self._jobs.get(view_id)
-            return None if job is None or job.stopped else job
 
     def is_loaded(self, reference: str) -> bool:
         return self._shelf.has(reference)
@@ -150,12 +148,32 @@ class Worker:
             self._thread.start()
 
     def _unpark(self, job: Job) -> None:
+        job.halted = False
+        run = job.view.run
+        if run is not None and not job.stopped:
+            run.outcome = None
         if job.parked:
             job.parked = False
             self._queue.append(job)
             if not job.stopped:
                 job.view.tell("running")
         self._changed.notify_all()
+
+    def _park(self, job: Job) -> None:
+        """Put a job aside; where too many are, the one that has been there for longest is given up."""
+        job.parked = True
+        run = job.view.run
+        if job.halted and run is not None:
+            run.outcome = "stopped"
+        job.view.tell("stopped" if job.halted else "paused")
+        self._jobs[job.view.id] = self._jobs.pop(job.view.id)
+        parked = [j for j in self._jobs.values() if j.parked]
+        for oldest in parked[:-MAX_PARKED]:
+            self._give_up(oldest, f"{_GIVEN_UP}: only {MAX_PARKED} runs are kept that wait to go on.")
+
+    def _give_up(self, job: Job, farewell: str = "") -> None:
+        job.stopped, job.farewell = True, farewell
+        self._unpark(job)
 
     def _live(self) -> None:
         while (job := self._next()) is not None:
@@ -176,8 +194,7 @@ class Worker:
                 if self._closing or not threading.main_thread().is_alive():
                     return None
                 if self._queue:
-                    self._current = self._queue.popleft()
-                    return self._current
+                    return self._queue.popleft()
                 warm = self._warm_at is not None and time.monotonic() >= self._warm_at
                 if not warm:
                     self._changed.wait(TICK_SECONDS)
@@ -187,36 +204,41 @@ class Worker:
 
     def _drop_abandoned(self) -> None:
         oldest = time.monotonic() - self._patience
-        for job in self._jobs.values():
+        for job in list(self._jobs.values()):
             if job.view.last_used < oldest and not job.stopped:
-                job.stopped = True
-                self._unpark(job)
+                self._give_up(job, f"{_GIVEN_UP}: no page has shown it for {self._patience:.0f} seconds.")
 
     def _turn(self, job: Job) -> None:
         """Let one job make one token or one reference, or begin it."""
+        made: bool | None = False
         try:
             if not job.stopped and job.turns is None:
                 self._begin(job)
-            made = None if job.stopped or job.turns is None else _advance(job.turns)
+            if job.turns is not None and not (job.stopped or job.halted):
+                made = advance(job.turns)
         except BaseException as error:  # the thread must outlive whatever a job does
             self._fail(job, error)
             return
-        if job.stopped or made is None:
-            self._end(job, "stopped" if job.stopped else "done")
-            return
         with self._changed:
-            self._current = None
+            job.made += bool(made)
             if made and job.tokens is not None:
                 job.tokens -= 1
-            if job.turns is None or not job.may_pause:
+            over, stopped = made is None or job.ends, job.stopped or job.halted
+            may_pause = job.may_pause
+            if not (over or may_pause):
                 self._queue.append(job)
-                return
-        guarded(job.turns.settle)
+        if over:
+            self._end(job, "stopped" if stopped else "done")
+        elif may_pause:
+            self._pause(job)
+
+    def _pause(self, job: Job) -> None:
+        if job.turns is not None:
+            guarded(job.turns.settle)
         with self._changed:
             # Stop, step or continue may have come meanwhile.
-            job.parked = job.may_pause
-            if job.parked:
-                job.view.tell("paused")
+            if job.may_pause:
+                self._park(job)
             else:
                 self._queue.append(job)
 
@@ -227,15 +249,31 @@ class Worker:
                     raise _CancelledError
                 job.view.tell("loading", stage=stage, progress=fraction)
 
-        with self._changed:
-            needed = {j.reference for j in self._jobs.values()}
-        model = self._shelf.fetch(job.reference, job.dtypes, report, needed)
+        def fetch() -> LoadedModel:
+            with self._changed:
+                needed = {j.reference for j in self._jobs.values()}
+            return self._shelf.fetch(job.reference, job.dtypes, report, needed)
+
+        try:
+            model = fetch()
+        except MemoryRefusedError:
+            if not self._release(job.reference):
+                raise
+            model = fetch()
         if not job.stopped:
             job.turns = job.work(model)
             job.view.tell("running")
 
+    def _release(self, wanted: str) -> bool:
+        """End the stopped jobs that keep other models than the one ``wanted``; whether there were any."""
+        with self._changed:
+            resting = [j for j in self._jobs.values() if j.halted and j.parked and j.reference != wanted]
+        for job in resting:
+            self._end(job, "stopped", f"{_GIVEN_UP}: another run needed the memory of its model.")
+        return bool(resting)
+
     def _fail(self, job: Job, error: BaseException) -> None:
-        if job.stopped or self._closing:
+        if job.stopped or job.halted or self._closing:
             self._end(job, "stopped")
             return
         sentence = explain(error)
@@ -252,25 +290,10 @@ class Worker:
         if run is not None and run.outcome is None:
             run.outcome = "stopped" if state == "stopped" else "finished"
         with self._changed:
-            self._current = None
             self._jobs.pop(job.view.id, None)
-            job.view.tell(state, message=message)
+            job.view.tell(state, message=message or job.farewell)
         # Collected once the exception that ended the job, if any, no longer holds its frames.
         self._litter = turns is not None
-
-
-def _advance(turns: Turns) -> bool | None:
-    try:
-        return next(turns)
-    except StopIteration:
-        return None
-
-
-def _ahead(count: int) -> str:
-    if count == 0:
-        return ""
-    runs = "1 run is" if count == 1 else f"{count} runs are"
-    return f"{runs} under way; tokens are made in turn."
 
 
 _WORKER: Worker | None = None

@@ -14,7 +14,7 @@ from ctxviz.errors import CtxvizError, MemoryRefusedError, ModelError
 from ctxviz.ui.shelf import Shelf
 from ctxviz.ui.turns import Job
 from ctxviz.ui.views import View
-from ctxviz.ui.worker import MAX_JOBS, Worker
+from ctxviz.ui.worker import MAX_JOBS, MAX_PARKED, Worker
 
 PATIENT = 10.0
 ENDLESS = [True] * 40_000
@@ -392,3 +392,115 @@ def test_a_stopped_job_is_held_until_it_is_settled_and_told_so_only_then(stage: 
     stage.gate.set()
     until(lambda: view.state == "stopped" and not stage.worker.holds(view.id))
     assert settled == [1]
+
+
+def made(stage: Stage, name: str) -> int:
+    return stage.log.count(name)
+
+
+def test_a_stopped_job_rests_and_goes_on_where_it_was(stage: Stage) -> None:
+    view = stage.job("A", [True] * 400)
+    until(lambda: made(stage, "A") > 3)
+    stage.worker.stop(view.id)
+    until(lambda: stage.worker.rests(view.id))
+    assert view.state == "stopped"
+    assert not stage.worker.has(view.id)
+    assert not stage.worker.holds(view.id)
+    before = made(stage, "A")
+    time.sleep(0.02)
+    assert made(stage, "A") == before < 400
+    stage.worker.go_on(view.id)
+    until(lambda: view.state == "done")
+    assert made(stage, "A") == 400
+    assert not stage.worker.rests(view.id)
+
+
+def test_a_stopped_job_can_be_stepped(stage: Stage) -> None:
+    view = stage.job("A", ENDLESS)
+    until(lambda: made(stage, "A") > 3)
+    stage.worker.stop(view.id)
+    until(lambda: stage.worker.rests(view.id))
+    before = made(stage, "A")
+    stage.worker.step(view.id)
+    until(lambda: view.state == "paused")
+    assert made(stage, "A") == before + 1
+
+
+def test_a_stop_before_the_first_token_leaves_nothing_to_go_on_with(stage: Stage) -> None:
+    view = stage.job("A", [False] * 400 + [True])
+    until(lambda: made(stage, "a") > 3)
+    stage.worker.stop(view.id)
+    until(lambda: view.state == "stopped" and not stage.worker.holds(view.id))
+    assert not stage.worker.rests(view.id)
+    stage.worker.go_on(view.id)
+    time.sleep(0.02)
+    assert "A" not in stage.log
+
+
+def test_a_stop_after_the_last_token_ends_the_job(stage: Stage) -> None:
+    view = stage.job("A", [True] + [False] * 40_000)
+    until(lambda: made(stage, "a") > 3)
+    stage.worker.stop(view.id)
+    until(lambda: view.state == "stopped" and not stage.worker.holds(view.id))
+    assert not stage.worker.rests(view.id)
+
+
+def test_a_job_at_rest_is_ended_for_good(stage: Stage) -> None:
+    view = stage.job("A", ENDLESS)
+    until(lambda: made(stage, "A") > 3)
+    stage.worker.stop(view.id)
+    until(lambda: stage.worker.rests(view.id))
+    stage.worker.end(view.id)
+    until(lambda: not stage.worker._jobs)
+    assert (view.state, view.message) == ("stopped", "")
+
+
+def parked(stage: Stage, name: str, **how: int) -> View:
+    view = stage.job(name, [True] * 10, tokens=1, **how)
+    until(lambda: view.state == "paused")
+    return view
+
+
+def test_parked_jobs_take_no_ones_place(stage: Stage) -> None:
+    views = [parked(stage, str(k)) for k in range(MAX_PARKED)]
+    stage.gate.clear()
+    busy = [stage.job(f"busy{k}", [True]) for k in range(MAX_JOBS)]
+    with pytest.raises(CtxvizError, match="under way"):
+        stage.job("late", [True])
+    stage.gate.set()
+    until(lambda: all(view.state == "done" for view in busy))
+    assert all(view.state == "paused" for view in views)
+
+
+def test_of_too_many_parked_jobs_the_first_is_given_up_with_a_sentence(stage: Stage) -> None:
+    views = [parked(stage, str(k)) for k in range(MAX_PARKED)]
+    stage.worker.step(views[0].id)
+    until(lambda: made(stage, "0") == 2 and views[0].state == "paused")
+    last = parked(stage, "last")
+    until(lambda: views[1].state == "stopped")
+    assert "cannot go on" in views[1].message
+    assert [view.state for view in (views[0], *views[2:], last)] == ["paused"] * MAX_PARKED
+
+
+def test_a_stopped_job_gives_way_where_memory_is_short(stage: Stage) -> None:
+    resting = stage.job("A", ENDLESS, model="old")
+    until(lambda: made(stage, "A") > 3)
+    stage.worker.stop(resting.id)
+    until(lambda: stage.worker.rests(resting.id))
+    stage.loader.refusals = [MemoryRefusedError("too little")] * 2
+    view = stage.job("B", [True], model="new")
+    until(lambda: view.state == "done")
+    assert stage.loader.loaded[0].closed
+    assert not stage.worker.rests(resting.id)
+    assert "memory" in resting.message
+
+
+def test_a_job_nobody_asks_about_is_told_why_it_cannot_go_on() -> None:
+    stage = Stage(patience=0.2)
+    view = stage.job("A", ENDLESS)
+    until(lambda: made(stage, "A") > 3)
+    stage.worker.stop(view.id)
+    until(lambda: view.state == "stopped")
+    until(lambda: not stage.worker._jobs)
+    assert "no page has shown it" in view.message
+    assert stage.worker.shutdown(PATIENT)
