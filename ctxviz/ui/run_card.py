@@ -7,13 +7,12 @@ import streamlit as st
 from ctxviz.figures.palette import label
 from ctxviz.figures.text import counted, readable
 from ctxviz.run import Run
-from ctxviz.ui import messages
+from ctxviz.ui import messages, watching
 from ctxviz.ui.session import Session
 from ctxviz.ui.views import ACTIVE
 
 PROMPT_SHOWN = 160
 """Characters of the prompt in the sidebar."""
-PROGRESS_SECONDS = 1.0
 
 
 def draw_sidebar(session: Session) -> None:
@@ -30,7 +29,8 @@ def draw_sidebar(session: Session) -> None:
             pictures = f", with {counted(shown, 'picture')}" if shown else ""
             messages.hint(f"“{readable(run.context.prompt, PROMPT_SHOWN)}”{pictures}", "run-prompt")
         if session.view.state in ACTIVE:
-            _progress(session)
+            watching.watch(session.view, session.view.state, progress=True, key="card")
+            st.button("Stop", key="stop-card", on_click=session.stop)
         if session.earlier:
             st.button("Back to the previous run", key="back", on_click=session.go_back)
         if not session.recorded:
@@ -77,17 +77,3 @@ def draw_variant(session: Session, run: Run) -> int:
         ),
     )
     return chosen
-
-
-@st.fragment(run_every=PROGRESS_SECONDS)
-def _progress(session: Session) -> None:
-    """How far the worker is, and a way to stop it."""
-    view, run = session.view, session.view.run
-    made = 0 if run is None else len(run)
-    wanted = 0 if run is None else run.settings.max_new_tokens
-    share = made / wanted if wanted else (view.progress or 0.0)
-    words = f"token {min(made + 1, wanted)} of {wanted}" if wanted else view.stage
-    st.progress(min(1.0, share))
-    # Not in the bar, whose text is read as Markdown: a stage may name a model.
-    messages.hint(words or view.state, "progress")
-    st.button("Stop", key="stop-card", on_click=session.stop)

@@ -1,0 +1,68 @@
+/** Asks how a view is going, and has the page run again when it is not as it was drawn. */
+
+import { el } from "./look.js";
+
+const PAUSE = 1000;
+const TOLD_AGAIN = 10;
+const mounted = new WeakMap();
+
+export default function mount(component) {
+  const root = component.parentElement;
+  const watch = mounted.get(root) ?? new Watch(root);
+  mounted.set(root, watch);
+  watch.update(component);
+  const call = watch.calls;
+  return () => {
+    if (watch.calls !== call) return;
+    watch.end();
+    mounted.delete(root);
+  };
+}
+
+class Watch {
+  constructor(root) {
+    this.calls = 0;
+    this.bar = el("progress", { max: 1, value: 0 });
+    this.words = el("p", { class: "ctxviz-sentence" });
+    this.node = el("div", { class: "ctxviz-progress", hidden: true }, this.bar, this.words);
+    root.append(this.node);
+    this.ask();
+  }
+
+  update({ data, setTriggerValue }) {
+    this.calls += 1;
+    this.data = data;
+    this.tell = setTriggerValue;
+    this.unheard = 0;
+  }
+
+  end() {
+    this.ended = true;
+    clearTimeout(this.timer);
+    this.node.remove();
+  }
+
+  async ask() {
+    const view = this.data?.view;
+    if (view) {
+      try {
+        const answer = await fetch(`/_ctxviz/state/${view}`, { cache: "no-store" });
+        if (answer.ok && view === this.data.view) this.hear(await answer.json());
+      } catch {
+        // The server is not there just now; it is asked again.
+      }
+    }
+    if (!this.ended) this.timer = setTimeout(() => this.ask(), view ? PAUSE : 0);
+  }
+
+  hear({ mark, share, words }) {
+    if (this.ended) return;
+    this.node.hidden = !this.data.progress;
+    this.bar.value = share;
+    this.words.textContent = words;
+    if (mark === this.data.shown) return;
+    // Told once; and again later, should the page not have run.
+    if (this.unheard % TOLD_AGAIN === 0) this.tell("changed", mark);
+    this.unheard += 1;
+  }
+}
