@@ -12,16 +12,15 @@ from typing import Final
 from ctxviz.errors import BundleError
 from ctxviz.figures.spread import NAME_CHARACTERS
 from ctxviz.figures.text import counted, readable
-from ctxviz.presets import PRESETS
 from ctxviz.run import Run
 from ctxviz.ui import sweeping
 from ctxviz.ui.recorded import recorded_run
-from ctxviz.ui.session import COMPARED, Session
+from ctxviz.ui.run_words import TITLE, title_of
+from ctxviz.ui.run_words import described as described
+from ctxviz.ui.session import Session
 
 KEPT: Final = 256
 """Cells of a sweep that are read, and runs of sweeps that stay in memory."""
-TITLE: Final = 32
-"""Characters of a prompt that stand for it."""
 RECORDED: Final = "Recorded"
 
 
@@ -112,12 +111,6 @@ def about(runs: Sequence[Run]) -> str:
     )
 
 
-def title_of(run: Run) -> str:
-    """A preset's title, or the beginning of the prompt."""
-    titles = {preset.prompt: preset.title for preset in PRESETS}
-    return titles.get(run.context.prompt) or readable(run.context.prompt, TITLE)
-
-
 def named_by_prompt(runs: Sequence[Run]) -> list[tuple[str, Run]]:
     """Runs under the title of their prompt; prompts whose titles look the same get a number before it."""
     titles: dict[str, str] = {}
@@ -137,7 +130,7 @@ def of_tab(session: Session) -> dict[str, Run]:
     recorded = recorded_run()
     seen = [*(view.run for view, _ in session.earlier), session.view.run, *session.compared]
     own = {run: None for run in seen if run is not None and run is not recorded}
-    numbers = {_number(session, run): run for run in own if len(run)}
+    numbers = {session.number_of(run): run for run in own if len(run)}
     found = {f"Run {k}": numbers[k] for k in sorted(numbers, reverse=True)}
     return found if recorded is None or not len(recorded) else {**found, RECORDED: recorded}
 
@@ -145,22 +138,3 @@ def of_tab(session: Session) -> dict[str, Run]:
 def name_of(session: Session, run: Run | None) -> str | None:
     """The name of a run among those of :func:`of_tab`; None where it is not one of them."""
     return next((name for name, other in of_tab(session).items() if other is run), None)
-
-
-def described(name: str, run: Run) -> str:
-    """A run's name with its prompt's title, its model, and how long it is."""
-    model = readable(run.model.name, TITLE)
-    return f"{name} · {title_of(run)} · {model} · {counted(len(run), 'token')}"
-
-
-def compare(session: Session, run: Run) -> None:
-    """Have a run among those of the tab; of those opened to be compared the oldest goes for it."""
-    others = [other for other in session.compared if other is not run]
-    session.compared[:] = [*others, run][-COMPARED:]
-
-
-def _number(session: Session, run: Run) -> int:
-    if run not in session.numbers:
-        session.numbered += 1
-        session.numbers[run] = session.numbered
-    return session.numbers[run]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 
 import streamlit as st
@@ -10,18 +9,20 @@ import streamlit as st
 from ctxviz.errors import BundleError
 from ctxviz.figures.pair import pair
 from ctxviz.figures.palette import label
+from ctxviz.figures.text import readable
 from ctxviz.run import Run
-from ctxviz.ui import choice, collection, components, messages
-from ctxviz.ui.library import draw_upload
+from ctxviz.ui import choice, collection, components, messages, popovers
+from ctxviz.ui.library import draw_upload, opened
+from ctxviz.ui.run_words import TITLE, described, summary
 from ctxviz.ui.session import Session
 
 
 def draw(session: Session) -> None:
     """Any two runs on the same axes, and where their texts part."""
     with st.container(horizontal=True, key="pair-more"):
-        with st.popover("Open a run to compare"):
+        with popovers.choices("Open a run to compare", "open-to-compare"):
             draw_upload("compare_upload", _open, session)
-        with st.popover("Add a cell of a sweep"):
+        with popovers.choices("Add a cell of a sweep", "add-a-cell"):
             _draw_cells(session)
     runs = collection.of_tab(session)
     if not runs:
@@ -41,7 +42,11 @@ def _draw_side(runs: dict[str, Run], side: str, first: str) -> tuple[Run, int]:
     """One of the two runs, and its variant."""
     run = runs[
         choice.choose(
-            f"Run {side}", runs, f"pair_{side}", lambda name: collection.described(name, runs[name]), first
+            f"Run {side}",
+            runs,
+            f"pair_{side}",
+            lambda name: described(name, runs[name], runs.values()),
+            first,
         )
     ]
     labels = [label(variant, run.variants) for variant in run.variants]
@@ -63,21 +68,17 @@ def _draw_cells(session: Session) -> None:
 
 
 def _add(session: Session, path: Path) -> None:
-    session.notices.clear()
+    session.hush()
+    popovers.close("add-a-cell")
     try:
-        collection.compare(session, collection.cell_at(path))
+        run = collection.cell_at(path)
     except (BundleError, OSError) as error:
         session.notices.append(f"{path.name}: {error}")
+        return
+    session.compare(run)
+    session.announcement = f"Added the cell {readable(path.stem, TITLE)}: {summary(run)}."
 
 
 def _open(session: Session) -> None:
-    from ctxviz.store import load_run
-
-    upload = st.session_state.compare_upload
-    session.notices.clear()
-    if upload is None:
-        return
-    try:
-        collection.compare(session, load_run(io.BytesIO(upload.getvalue())))
-    except BundleError as error:
-        session.notices.append(str(error))
+    popovers.close("open-to-compare")
+    opened(session, "compare_upload", session.compare)

@@ -10,12 +10,18 @@ from typing import Final
 import streamlit as st
 
 from ctxviz.errors import BundleError
+from ctxviz.figures.text import readable
 from ctxviz.run import Run
-from ctxviz.ui import messages
+from ctxviz.ui import messages, popovers
 from ctxviz.ui.recorded import available
+from ctxviz.ui.run_words import summary
 from ctxviz.ui.session import Session
 
 UPLOAD_LIMIT_MB: Final = 64
+NAME_SHOWN: Final = 60
+"""Characters of a file's name."""
+_OPEN: Final = "open-a-run"
+_RECORDED: Final = "recorded-runs"
 _PICTURES_HELP: Final = (
     "The pictures' files as they were given, with whatever they say of their place and time. Without them "
     "the file only tells their checksums, and its run cannot be replayed."
@@ -28,31 +34,31 @@ def draw(session: Session) -> None:
         run = session.view.run
         if run is not None and len(run):
             _draw_download(session, run)
-        with st.popover("Open a run"):
+        with popovers.choices("Open a run", _OPEN):
             draw_upload("upload", _open, session)
         if session.earlier:
             st.button("Back to the previous run", key="back", on_click=session.go_back)
         recorded = available()
         if recorded:
-            with st.popover("Recorded runs"):
+            with popovers.choices("Recorded runs", _RECORDED):
                 for name, title in recorded.items():
                     st.button(
                         title,
                         key=f"recorded-{name}",
                         type="tertiary",
-                        on_click=session.show_recorded,
-                        args=(name,),
+                        on_click=_show_recorded,
+                        args=(session, name),
                     )
 
 
-def draw_upload(key: str, opened: Callable[[Session], None], session: Session) -> None:
-    """Where a run file is given; ``opened`` finds it in the session state under ``key``."""
+def draw_upload(key: str, taken: Callable[[Session], None], session: Session) -> None:
+    """Where a run file is given; ``taken`` finds it in the session state under ``key``."""
     st.file_uploader(
         "A .ctxviz file",
         type="ctxviz",
         max_upload_size=UPLOAD_LIMIT_MB,
         key=key,
-        on_change=opened,
+        on_change=taken,
         args=(session,),
     )
 
@@ -115,13 +121,28 @@ def file_name(run: Run) -> str:
     return f"{words or 'run'}.ctxviz"
 
 
-def _open(session: Session) -> None:
+def opened(session: Session, key: str, take: Callable[[Run], object]) -> None:
+    """Read the file given under ``key`` and hand its run on; what it is, or why it is none, is said."""
     from ctxviz.store import load_run
 
-    upload = st.session_state.upload
+    upload = st.session_state[key]
     if upload is None:
         return
+    session.hush()
     try:
-        session.open(load_run(upload))
+        run = load_run(io.BytesIO(upload.getvalue()))
     except BundleError as error:
-        session.notices[:] = [str(error)]
+        session.notices.append(str(error))
+        return
+    take(run)
+    session.announcement = f"Opened {readable(upload.name, NAME_SHOWN)}: {summary(run)}."
+
+
+def _open(session: Session) -> None:
+    popovers.close(_OPEN)
+    opened(session, "upload", session.open)
+
+
+def _show_recorded(session: Session, name: str) -> None:
+    popovers.close(_RECORDED)
+    session.show_recorded(name)

@@ -7,13 +7,16 @@ from typing import Final
 
 import streamlit as st
 
-SIDEBAR_PIXELS: Final = 290
+from ctxviz.ui import page_title
+
+SIDEBAR_PIXELS: Final = 230
 _ROOT: Final = Path(__file__).parents[2]
 _ICON: Final = str(Path(__file__).parent / "icon.svg")
-_STYLE: Final = Path(__file__).parent / "page.css"
+_STYLES: Final = [Path(__file__).parent / name for name in ("page.css", "sidebar.css")]
 
-st.set_page_config(page_title="ctxviz", page_icon=_ICON, layout="wide", initial_sidebar_state=SIDEBAR_PIXELS)
-st.html(_STYLE)
+st.set_page_config(page_icon=_ICON, layout="wide", initial_sidebar_state=SIDEBAR_PIXELS)
+for style in _STYLES:
+    st.html(style)
 
 pages = [
     st.Page(_ROOT / "pages" / "live.py", title="Live", default=True),
@@ -23,13 +26,15 @@ pages = [
     st.Page(_ROOT / "pages" / "compare.py", title="Compare"),
 ]
 page = st.navigation(pages, position="hidden")
+st.session_state.page = page.title
 
 with st.sidebar:
     with st.container(key="brand"):
         st.text("ctxviz")
-        st.text("what a context does, as weights")
-    with st.container(key="pages"):
+        st.text("what a context does")
+    with st.container(key="pages", horizontal=True):
         for entry in pages:
             st.page_link(entry)
 
 page.run()
+st.set_page_config(page_title=page_title.of(page.title))

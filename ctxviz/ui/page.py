@@ -9,16 +9,15 @@ from typing import Final
 import streamlit as st
 
 from ctxviz.errors import CtxvizError
-from ctxviz.ui import controls, fold_control, messages, picture_jobs, tab
-from ctxviz.ui.recorded import recorded_run
+from ctxviz.ui import controls, fold_control, messages, picture_jobs, tab, watching
 from ctxviz.ui.session import Session
 from ctxviz.ui.url_state import Link, fits_in_link, from_query, to_query, unseen_scenes
-from ctxviz.ui.views import ACTIVE, View, views
+from ctxviz.ui.views import ACTIVE, View
+from ctxviz.ui.watching import watch
 from ctxviz.ui.worker import worker
 
 WARM_DELAY_SECONDS: Final = 3.0
 """The first page is on screen by then; importing torch would have held it up."""
-WATCH_SECONDS: Final = 1.0
 
 
 def begin() -> Session:
@@ -46,17 +45,23 @@ def changes(view: View) -> bool:
 def end(session: Session, shown: str, changing: bool) -> None:
     """Say in the address what is looked at, let a reload find the run, and draw again when it has changed.
 
-    ``shown`` is the state the page was begun with: a change while it was drawn must not be missed.
+    ``shown`` is the state that the page was begun with: a change while it was drawn must not be missed.
     """
     link = session.described(controls.chosen(session.focus))
     fold = fold_control.for_link(link.fold, len(session.used(link.model)), len(link.scenes))
-    _write_link(replace(link, fold=fold))
-    tab.remember(session.view.id, keep=session.view.run is not recorded_run(), resume=_resume)
-    if changing:
-        watch(session.view, shown)
+    tab.remember(
+        session.tab,
+        to_query(replace(link, fold=fold)),
+        page=st.session_state.get("page", ""),
+        keep=session.note(session.view, recorded=session.recorded, sweep=session.sweep),
+        resume=_resume,
+    )
+    kept = watching.mark(session.view)
+    if changing or kept != session.view.state:
+        watch(session.view, shown if shown != session.view.state else kept, key="run")
     if session.sweep is not None and worker().holds(session.sweep.view.id):
         # This goes on while its reader looks at another page, but not for a tab that is gone.
-        watch(session.sweep.view, session.sweep.view.state)
+        watch(session.sweep.view, session.sweep.view.state, key="sweep")
     for request in session.looks.values():
         if request.view.state in ACTIVE:
             watch(request.view, request.view.state)
@@ -68,7 +73,7 @@ def attempt(action: Callable[[Link], None]) -> Callable[[], None]:
 
     def call() -> None:
         session: Session = st.session_state.session
-        session.notices.clear()
+        session.hush()
         try:
             action(controls.chosen(session.focus))
         except CtxvizError as error:
@@ -79,30 +84,18 @@ def attempt(action: Callable[[Link], None]) -> Callable[[], None]:
 
 def draw_notices(session: Session) -> None:
     """Sentences about what was last asked for."""
+    if session.announcement:
+        messages.tell("note", session.announcement, "announcement")
     for k, notice in enumerate(session.notices):
         messages.tell("error", notice, f"notice{k}")
 
 
-@st.fragment(run_every=WATCH_SECONDS)
-def watch(view: View, shown: str) -> None:
-    """Run the page again once the view is in another state than it was drawn for; keeps the view in use."""
-    views().get(view.id)
-    if view.state != shown:
-        st.rerun()
-
-
-def _resume(view_id: str) -> None:
+def _resume(name: str) -> None:
     """Show what this tab showed before it was reloaded, with a prompt that the address had no room for."""
     session: Session = st.session_state.session
-    run = session.view.run if session.resume(view_id) else None
+    run = session.view.run if session.resume(name) else None
     if session.pictures and session.link is not None:
         # Without its pictures the page had to let go of a fold that is about them.
         fold_control.seed(session.link.fold)
     if run is not None and not fits_in_link(run.context.prompt):
         st.session_state.prompt = run.context.prompt
-
-
-def _write_link(link: Link) -> None:
-    query = to_query(link)
-    if st.query_params.to_dict() != query:
-        st.query_params.from_dict(query)

@@ -38,6 +38,11 @@ def recorded_run(name: str = "recorded-mars") -> Run | None:
     return _READ[name]
 
 
+def title(run: Run | None) -> str:
+    """The title of a recorded run, or nothing where it is none."""
+    return next((RECORDED[name] for name, recorded in _READ.items() if recorded is run), "")
+
+
 def is_recorded(run: Run | None) -> bool:
     """Whether it is one of those that come with ctxviz, not another like it."""
     return any(run is recorded for recorded in _READ.values())

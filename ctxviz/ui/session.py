@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from dataclasses import field as default
 from typing import Final
-from weakref import WeakKeyDictionary
 
 from ctxviz.errors import CtxvizError, PromptError
 from ctxviz.folds import Fold
 from ctxviz.run import Run
 from ctxviz.settings import RunSettings
-from ctxviz.ui.components import Event, Focus
+from ctxviz.ui.focus import Did, Focus
 from ctxviz.ui.jobs import PatchRequest, TokenRequest, replay_job, run_job, wish_of
 from ctxviz.ui.picture_jobs import PictureRequest, Question
 from ctxviz.ui.picture_source import drawn
 from ctxviz.ui.prompt_check import check_prompt
-from ctxviz.ui.recorded import RECORDED, is_recorded, recorded_run
+from ctxviz.ui.recorded import RECORDED, recorded_run
 from ctxviz.ui.tab_pictures import ASKED, Asked, TabPictures, hashes
+from ctxviz.ui.tab_runs import TabRuns, noted
 from ctxviz.ui.tab_sweep import TabSweep
 from ctxviz.ui.url_state import Link
 from ctxviz.ui.views import View, views
@@ -26,35 +26,27 @@ from ctxviz.ui.worker import worker
 _LOOKED_AT: Final = ("step", "layer", "variant", "metric", "left", "right", "coordinate", "view")
 _ASIDE: Final = {name: getattr(Link(), name) for name in _LOOKED_AT}
 FIRST_RECORDED: Final = next(iter(RECORDED))
-COMPARED: Final = 4
-"""Runs opened to be compared that a tab keeps."""
-KEPT_RUNS: Final = 8
-"""Earlier runs of a tab that it can return to."""
 
 
 @dataclass
-class Session(TabPictures, TabSweep):
+class Session(TabPictures, TabSweep, TabRuns):
     """One tab: the view on screen, the earlier ones, and messages that wait to be shown."""
 
     view: View
     recorded: bool = True
     settled: bool = False
     """Whether the page was drawn before."""
-    earlier: list[tuple[View, bool]] = default(default_factory=list)
     notices: list[str] = default(default_factory=list)
-    """Sentences about what was last asked for; shown until something else is."""
+    """Sentences about what could not be done; shown until something else is asked for."""
+    announcement: str = ""
+    """A sentence about what was done; shown until something else is asked for."""
     focus: Focus = default(default_factory=Focus)
-    field: tuple[str, int] | None = None
-    """Metric and variant that the heat map showed last."""
+    heard: int = 0
+    """How many of the reader's doings in the live view were followed."""
     request: TokenRequest | None = None
     patch: PatchRequest | None = None
     looks: dict[Question, PictureRequest] = default(default_factory=dict)
     """What was asked about the pictures of the run on screen."""
-    compared: list[Run] = default(default_factory=list)
-    """Runs opened to be compared."""
-    # The number by which this tab knows a run, and how many were given.
-    numbers: WeakKeyDictionary[Run, int] = default(default_factory=WeakKeyDictionary)
-    numbered: int = 0
     link: Link | None = None
     """What the address said to look at, until the reader looks at something else."""
 
@@ -107,7 +99,7 @@ class Session(TabPictures, TabSweep):
         view.tell("queued")
         pictures = self.used(link.model)
         worker().submit(run_job(view, link.model, link.prompt, settings, tokens, pictures))
-        worker().stop(self.view.id)
+        worker().end(self.view.id)
         ASKED[view] = Asked(pictures, settings.fold)
         self.look_at(view)
         if self.link is not None and _same_run(self.link, link):
@@ -125,12 +117,12 @@ class Session(TabPictures, TabSweep):
             self.start(link, tokens=1)
 
     def generate(self, link: Link) -> None:
-        """All tokens: the rest of a paused run that was asked for with the same settings, or a new run.
+        """All tokens: the rest of a run that may continue, or a new run.
 
         Raises:
             CtxvizError: as :meth:`start`.
         """
-        if self.view.state == "paused" and self.goes_on(link):
+        if self.may_continue(link):
             worker().go_on(self.view.id)
         else:
             self.start(link)
@@ -138,8 +130,12 @@ class Session(TabPictures, TabSweep):
     def stop(self) -> None:
         worker().stop(self.view.id)
 
+    def may_continue(self, link: Link) -> bool:
+        """Whether the run on screen was paused or stopped, can go on, and is the one ``link`` describes."""
+        return self.view.state in ("paused", "stopped") and self.goes_on(link)
+
     def goes_on(self, link: Link) -> bool:
-        """Whether the run on screen is under way and is the one that ``link`` describes."""
+        """Whether the run on screen can make further tokens and is the one that ``link`` describes."""
         try:
             wish = wish_of(link.model, link.prompt, link.settings(), self.used(link.model))
             return worker().wish(self.view.id) == wish
@@ -148,25 +144,27 @@ class Session(TabPictures, TabSweep):
 
     def look_at(self, view: View, *, recorded: bool = False) -> None:
         """Put another view on screen and keep the present one to return to."""
-        if self.view.run is not None:
-            self.earlier.append((self.view, self.recorded))
-        for forgotten, _ in self.earlier[:-KEPT_RUNS]:
-            forgotten.show(None, "empty")
-        del self.earlier[:-KEPT_RUNS]
+        self.put_aside(self.view, recorded=self.recorded)
+        self.announcement = ""
         self.view, self.recorded = view, recorded
         self.focus = Focus(metric=self.focus.metric)
+
+    def hush(self) -> None:
+        """Forget what was said about what was asked for before."""
+        self.notices.clear()
+        self.announcement = ""
 
     def go_back(self) -> None:
         """Return to the run that was on screen before; the present one is stopped."""
         if self.earlier:
-            self.notices.clear()
-            worker().stop(self.view.id)
+            self.hush()
+            worker().end(self.view.id)
             self.view, self.recorded = self.earlier.pop()
             self.focus = Focus(metric=self.focus.metric)
 
     def show_recorded(self, name: str = FIRST_RECORDED) -> None:
         """Look at a run that comes with ctxviz, if it is not the one on screen."""
-        self.notices.clear()
+        self.hush()
         run = recorded_run(name)
         if run is None:
             self.notices.append(
@@ -177,18 +175,21 @@ class Session(TabPictures, TabSweep):
 
     def open(self, run: Run) -> None:
         """Look at a run from a file."""
-        self.notices.clear()
+        self.hush()
         view = views().create()
         view.show(run, "done")
         self.look_at(view)
 
-    def resume(self, view_id: str) -> bool:
-        """Look at the view that this tab showed before it was reloaded; False if it is gone."""
-        view = views().get(view_id)
-        if view is None or view is self.view:
+    def resume(self, tab: str) -> bool:
+        """Hold the runs that this tab held under its name before a reload; False if they are gone."""
+        before = None if tab == self.tab else noted(tab)
+        shown = None if before is None else self.take_back(before)
+        if before is None or shown is None:
             return False
-        self.view, self.recorded = view, is_recorded(view.run)
-        self.notices.clear()
+        self.sweep = before.sweep
+        view, self.recorded = shown
+        self.view = view
+        self.hush()
         asked = self.bring_back(view)
         if asked is not None and self.link is not None and asked.fold.number and self.link.fold == Fold():
             # An address cannot name one of several pictures where it does not hold them all.
@@ -197,18 +198,14 @@ class Session(TabPictures, TabSweep):
             self.focus = _focus_of(self.link)
         return True
 
-    def notice(self, event: Event) -> None:
-        """Follow what the reader clicked or chose in the live view."""
-        if event.picked is not None:
-            picked = event.picked
-            self.pick(picked.step, picked.layer, picked.variant)
-            self.focus = replace(self.focus, metric=event.metric)
-        elif (event.metric, event.variant) != self.field:
-            changed = (event.metric, event.variant) != (self.focus.metric, self.focus.variant)
-            if changed and self.link is not None:
-                self.link = replace(self.link, metric=event.metric, variant=event.variant)
-            self.focus = replace(self.focus, metric=event.metric, variant=event.variant)
-        self.field = (event.metric, event.variant)
+    def notice(self, did: Did) -> None:
+        """Follow what the reader did in the live view; called before anything is drawn."""
+        self.heard = max(self.heard, did.count)
+        if did.picked:
+            self.link = None
+        elif self.link is not None:
+            self.link = replace(self.link, metric=did.focus.metric, variant=did.focus.variant)
+        self.focus = did.focus
 
     def revive(self) -> None:
         """Give the run on screen a new view where its own was given up for newer ones of other tabs."""
@@ -248,6 +245,7 @@ class Session(TabPictures, TabSweep):
         view = views().create()
         view.tell("queued")
         worker().submit(replay_job(view, reference, run, settings))
+        worker().end(self.view.id)
         if self.view in ASKED:
             ASKED[view] = ASKED[self.view]
         self.look_at(view)

@@ -1,45 +1,48 @@
-"""Lets a browser tab find its run again after a reload.
+"""Lets a browser tab find its runs again after a reload, and keeps its address as the page says.
 
-A reload begins a new Streamlit session that knows nothing of the old one. The run's id must not be in the
-address, which people copy. So the tab keeps it in its own sessionStorage and hands it back once after a
-reload, but not where a link was pasted into the same tab.
+A reload begins a new Streamlit session that knows nothing of the old one. What finds the runs again must not
+be in the address, which people copy; so the tab keeps it in its own sessionStorage.
+
+Streamlit's own way to change the address adds an entry to the browser's history each time, through which
+a reader would have to go back; ours takes the place of the entry that is there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
+from urllib.parse import urlencode
 
 import streamlit as st
 from streamlit.components.v2 import component
 
+from ctxviz.ui.components import bootstrap
+
 KEY: Final = "tab"
-_SCRIPT: Final = """
-const NAME = "ctxviz-view";
-export default function ({ data, setTriggerValue }) {
-  const page = document.documentElement.dataset;
-  const arrival = performance.getEntriesByType("navigation")[0]?.type;
-  const kept = sessionStorage.getItem(NAME);
-  const first = !page.ctxvizArrived;
-  page.ctxvizArrived = "1";
-  if (first && kept && kept !== data.view && (arrival === "reload" || arrival === "back_forward")) {
-    setTriggerValue("resume", kept);
-  } else if (data.keep) {
-    sessionStorage.setItem(NAME, data.view);
-  } else {
-    sessionStorage.removeItem(NAME);
-  }
-}
-"""
-_tab = component("ctxviz.tab", js=_SCRIPT)
+_tab = component("ctxviz.tab", js=bootstrap("tab.js"))
 
 
-def remember(view_id: str, *, keep: bool, resume: Callable[[str], object]) -> None:
-    """Have the tab keep ``view_id``, or nothing; ``resume`` gets the id that it kept before a reload."""
+def remember(
+    tab: str, query: Mapping[str, str], *, page: str, keep: bool, resume: Callable[[str], object]
+) -> None:
+    """Have the browser keep the name ``tab``, or nothing, and say ``query`` in the address of ``page``.
+
+    ``resume`` gets the name that was kept before a reload.
+    """
+    state = st.session_state
 
     def call() -> None:
-        kept = st.session_state[KEY].get("resume")
+        kept = state[KEY].get("resume")
         if isinstance(kept, str):
+            # Told to the browser, which else would see no change and keep the former name.
+            state.tab_resumed = kept
             resume(kept)
 
-    _tab(key=KEY, data={"view": view_id, "keep": keep}, on_resume_change=call)
+    data = {
+        "tab": tab,
+        "keep": keep,
+        "query": urlencode(query),
+        "page": page,
+        "resumed": state.get("tab_resumed", ""),
+    }
+    _tab(key=KEY, data=data, on_resume_change=call)

@@ -6,6 +6,8 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -60,7 +62,14 @@ class Page:
     def run(self) -> Page:
         self.at.run()
         assert not self.at.exception
+        # As the browser does, which says in its address what the page tells it.
+        told = [json.loads(e.proto.json) for e in self._components("ctxviz.tab")]
+        self.at.query_params.clear()
+        self.at.query_params.update(dict(parse_qsl(told[-1]["query"], keep_blank_values=True)))
         return self
+
+    def _components(self, name: str) -> list[Any]:
+        return [e for e in self.at.get("bidi_component") if e.proto.component_name == name]
 
     @property
     def session(self) -> Session:
@@ -73,9 +82,7 @@ class Page:
     def texts(self) -> str:
         """What is said in text and by the component for sentences."""
         sentences = [
-            json.loads(element.proto.json)["text"]
-            for element in self.at.get("bidi_component")
-            if element.proto.component_name == "ctxviz.sentence"
+            json.loads(element.proto.json)["text"] for element in self._components("ctxviz.sentence")
         ]
         return "\n".join([*(text.value for text in self.at.text), *sentences])
 

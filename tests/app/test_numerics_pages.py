@@ -20,7 +20,7 @@ from ctxviz.shapes.gallery import GALLERY
 from ctxviz.shapes.writing import write
 from ctxviz.store import load_patch, save_run
 from ctxviz.ui import collection, jobs, layers_page, sweep_form, sweeping
-from ctxviz.ui.session import COMPARED
+from ctxviz.ui.tab_runs import COMPARED
 from tests.app.conftest import Page
 from tests.synthetic import synthetic_run
 
@@ -453,7 +453,7 @@ class TestCompare:
         page = at("compare")
         runs = [synthetic_run(4, 8, 2, seed=k) for k in range(COMPARED + 2)]
         for run in [*runs, runs[-1]]:
-            collection.compare(page.session, run)
+            page.session.compare(run)
         assert page.session.compared == runs[-COMPARED:]
 
     def test_a_cell_of_a_sweep_is_one_of_two_runs(self, own_sweeps: Path) -> None:

@@ -546,7 +546,7 @@ def test_a_reload_finds_the_pictures_of_its_run_and_their_fold(
     again = Page(**_query(page))
     assert again.at.selectbox("fold").value == "all"
     monkeypatch.setattr(page_module.st, "session_state", SimpleNamespace(session=again.session))
-    page_module._resume(page.session.view.id)
+    page_module._resume(page.session.tab)
     assert page_module.st.session_state.fold == "image"
     assert again.session.shows(page.session.pictures)
 
@@ -555,7 +555,7 @@ def test_a_reload_leaves_drawn_scenes_as_the_address_has_them(seeing_folder: Pat
     page = Page(model=str(seeing_folder), tokens="2", prompt="the", scene=write(GALLERY[0].scene))
     page.press("generate").wait_for("done")
     again = Page(model=str(seeing_folder), tokens="2", prompt="the", scene=TWO)
-    assert again.session.resume(page.session.view.id)
+    assert again.session.resume(page.session.tab)
     assert len(again.session.pictures) == 2
 
 
@@ -563,7 +563,7 @@ def test_a_reload_takes_no_pictures_of_a_run_that_was_only_opened(seeing_folder:
     page = Page(model=str(seeing_folder), scene=TWO)
     page.session.open(pictured(read_bytes(png(), "a.png")))
     again = Page(**_query(page.run()))
-    assert again.session.resume(page.session.view.id)
+    assert again.session.resume(page.session.tab)
     assert names(again) == [write(sample.scene) for sample in GALLERY[:2]]
 
 
@@ -572,7 +572,7 @@ def test_a_reload_keeps_a_scene_chosen_after_the_run_of_a_photograph(seeing_fold
     choose_files(page, ("a.png", png())).press("generate").wait_for("done")
     show_samples(page).press("sample1")
     again = Page(**_query(page))
-    assert again.session.resume(page.session.view.id)
+    assert again.session.resume(page.session.tab)
     assert names(again) == [write(GALLERY[1].scene)]
 
 
@@ -585,7 +585,7 @@ def test_a_reload_brings_back_the_fold_of_one_of_several_pictures(
     again = Page(**_query(page))
     assert again.at.selectbox("fold").value == "all"
     monkeypatch.setattr(page_module.st, "session_state", SimpleNamespace(session=again.session))
-    page_module._resume(page.session.view.id)
+    page_module._resume(page.session.tab)
     assert len(again.session.pictures) == 3
     assert page_module.st.session_state.fold == "image:2"
 

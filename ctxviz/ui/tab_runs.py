@@ -1,0 +1,137 @@
+"""The runs of one tab: the one on screen, those before it, those opened beside it, and their numbers.
+
+A reload begins a new session that knows nothing of the old one. What a tab held is therefore noted here under
+its unguessable name, by the ids of views: to be noted keeps no run alive.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import Final
+from weakref import WeakKeyDictionary
+
+from ctxviz.run import Run
+from ctxviz.ui.sweeping import SweepRequest
+from ctxviz.ui.views import View, views
+
+COMPARED: Final = 4
+"""Runs opened to be compared that a tab keeps."""
+KEPT_RUNS: Final = 8
+"""Earlier runs of a tab that it can return to."""
+NOTED: Final = 64
+"""Tabs whose runs are noted; beyond that the one unseen for longest is forgotten."""
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """What a tab held. Views by their ids, and whether each shows a recorded run; the one on screen last.
+
+    ``beside`` were opened to be compared; ``numbers`` are those of the runs in the views.
+    """
+
+    shown: tuple[tuple[str, bool], ...]
+    beside: tuple[str, ...]
+    numbers: dict[str, int]
+    numbered: int
+    sweep: SweepRequest | None
+
+
+@dataclass(kw_only=True)
+class TabRuns:
+    """What a tab can show or compare."""
+
+    tab: str = field(default_factory=lambda: secrets.token_urlsafe(24))
+    """The tab's unguessable name, another one after each reload."""
+    earlier: list[tuple[View, bool]] = field(default_factory=list)
+    """Views that were on screen before, and whether each showed a recorded run; the latest last."""
+    beside: list[View] = field(default_factory=list)
+    """Views of runs opened to be compared."""
+    numbers: WeakKeyDictionary[Run, int] = field(default_factory=WeakKeyDictionary)
+    numbered: int = 0
+    """How many numbers were given."""
+
+    @property
+    def compared(self) -> list[Run]:
+        """Runs opened to be compared, the latest last."""
+        return [view.run for view in self.beside if view.run is not None]
+
+    def compare(self, run: Run) -> None:
+        """Have a run among those of the tab; of those opened to be compared the oldest goes for it."""
+        others = [view for view in self.beside if view.run is not run]
+        for forgotten in others[: 1 - COMPARED]:
+            forgotten.show(None, "empty")
+        view = views().create()
+        view.show(run, "done")
+        self.beside[:] = [*others, view][-COMPARED:]
+
+    def put_aside(self, view: View, *, recorded: bool) -> None:
+        """Keep a view to return to; of too many the oldest is forgotten, and its run freed."""
+        if view.run is not None:
+            self.earlier.append((view, recorded))
+        for forgotten, _ in self.earlier[:-KEPT_RUNS]:
+            forgotten.show(None, "empty")
+        del self.earlier[:-KEPT_RUNS]
+
+    def number_of(self, run: Run) -> int:
+        """The number by which this tab knows a run, the same for good."""
+        if run not in self.numbers:
+            self.numbered += 1
+            self.numbers[run] = self.numbered
+        return self.numbers[run]
+
+    def note(self, shown: View, *, recorded: bool, sweep: SweepRequest | None) -> bool:
+        """Note what the tab holds; its views count as used. Returns whether there is anything of its own."""
+        on_screen = [*self.earlier, (shown, recorded)]
+        own = [*(view for view, recorded in on_screen if not recorded), *self.beside]
+        for view in own:
+            if view.run is not None and len(view.run):
+                self.number_of(view.run)
+        for view in (*(view for view, _ in on_screen), *self.beside):
+            views().get(view.id)
+        numbers = {v.id: self.numbers[run] for v in own if (run := v.run) and run in self.numbers}
+        ids = tuple((view.id, recorded) for view, recorded in on_screen)
+        _TABS.note(self.tab, Noted(ids, tuple(v.id for v in self.beside), numbers, self.numbered, sweep))
+        return bool(own)
+
+    def take_back(self, noted: Noted) -> tuple[View, bool] | None:
+        """Hold what another session of this tab held, as far as it is still there; the view to be shown."""
+        shown = [(view, recorded) for id, recorded in noted.shown if (view := views().get(id))]
+        if not shown:
+            return None
+        self.earlier[:] = shown[:-1]
+        self.beside[:] = [view for id in noted.beside if (view := views().get(id))]
+        for view in (*(view for view, _ in shown), *self.beside):
+            if view.run is not None and view.id in noted.numbers:
+                self.numbers[view.run] = noted.numbers[view.id]
+        self.numbered = noted.numbered
+        return shown[-1]
+
+
+def noted(tab: str) -> Noted | None:
+    """What the tab of that name held, or None."""
+    return _TABS.get(tab)
+
+
+class _Tabs:
+    """What tabs held, the one seen last at the end."""
+
+    def __init__(self) -> None:
+        self._noted: OrderedDict[str, Noted] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def note(self, tab: str, noted: Noted) -> None:
+        with self._lock:
+            self._noted[tab] = noted
+            self._noted.move_to_end(tab)
+            while len(self._noted) > NOTED:
+                self._noted.popitem(last=False)
+
+    def get(self, tab: str) -> Noted | None:
+        with self._lock:
+            return self._noted.get(tab)
+
+
+_TABS: Final = _Tabs()
