@@ -10,6 +10,7 @@ import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
+from ctxviz.figures.card import BYTE_ORDER_MARK
 from ctxviz.figures.metrics import LIVE_METRICS, METRICS, metric_table, signed_table
 from ctxviz.records import LAYER_METRICS, SOLVER_CASES
 from ctxviz.run import Run
@@ -159,7 +160,7 @@ def test_an_unknown_view_is_not_found(address):
 
 
 def test_the_live_routes_keep_to_their_own_metrics(view):
-    for kind in ("delta", "field", "table"):
+    for kind in ("delta", "figure"):
         assert ask(f"/_ctxviz/{kind}/{view.id}?metric=multiplier").status_code == 400
 
 
@@ -170,20 +171,32 @@ def test_the_live_routes_keep_to_their_own_metrics(view):
 def test_the_csv_says_what_the_map_shows(view, metric, read):
     answer = ask(f"/_ctxviz/values/{view.id}/csv?metric={metric}&variant=1")
     assert answer.headers["content-type"].startswith("text/csv")
-    rows = list(csv.reader(io.StringIO(answer.text)))
+    rows = read_csv(answer.content.decode())
     assert rows[0] == ["step", "token", *(f"layer {layer}" for layer in range(5))]
     assert rows[1][1] == " The"
     found = [[read(cell.lstrip("'")) for cell in row[2:]] for row in rows[1:]]
     np.testing.assert_array_equal(found, signed_table(run_of(view), 1, metric).T.astype(np.float32))
 
 
-def test_infinity_is_written_and_a_gap_is_empty(view):
-    rows = list(csv.reader(io.StringIO(field_values.csv(run_of(view), "drift_batch", 0))))
-    assert [row[5] for row in rows[1:]] == ["inf"] * 9
-    rows = list(csv.reader(io.StringIO(field_values.csv(run_of(view), "drift_rounded", 0))))
+def test_the_csv_guards_formulas(view):
+    view.show(harness.whole(4, 30), "done")
+    rows = read_csv(field_values.csv(run_of(view), "h_abs_min", 0))
+    assert rows[25][:2] == ["24", "' =2+2"]
+    assert np.float32(rows[25][2]) == run_of(view).field("h_abs_min", 0)[0, 24]
+
+
+def read_csv(text: str) -> list[list[str]]:
+    assert text[0] == BYTE_ORDER_MARK
+    return list(csv.reader(io.StringIO(text[1:])))
+
+
+def test_no_number_is_written_and_a_gap_is_empty(view):
+    rows = read_csv(field_values.csv(run_of(view), "drift_batch", 0))
+    assert [row[5] for row in rows[1:]] == ["no number"] * 9
+    rows = read_csv(field_values.csv(run_of(view), "drift_rounded", 0))
     assert [row[3] for row in rows[1:]] == [""] * 9
     run_of(view)._fields["solver_case"].array[4, 0, 2] = len(SOLVER_CASES)
-    rows = list(csv.reader(io.StringIO(field_values.csv(run_of(view), "solver_case", 0))))
+    rows = read_csv(field_values.csv(run_of(view), "solver_case", 0))
     assert [row[4] == "" for row in rows[1:]] == [step == 4 for step in range(9)]
 
 

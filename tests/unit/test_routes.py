@@ -11,7 +11,8 @@ from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
 from ctxviz.pictures import from_image, read_bytes
-from ctxviz.ui import routes
+from ctxviz.ui import cell_view, enlarged, routes, tables
+from ctxviz.ui.card_data import card_data
 from ctxviz.ui.shown_prompt import PictureFiles
 from ctxviz.ui.views import View, views
 from tests.browser import harness
@@ -50,21 +51,50 @@ def test_a_delta_of_a_known_view(view):
     assert answer.headers["cache-control"] == "no-store"
 
 
-def test_a_whole_field_and_the_tables(view):
-    field = ask(f"/_ctxviz/field/{view.id}?metric=output_error&variant=2").json()
-    assert (field["n"], field["metric"], field["variant"]) == (6, "output_error", 2)
-    for chart in ("field", "tokens", "tvd", "logit_linf", "patch_ratio"):
-        answer = ask(f"/_ctxviz/table/{view.id}?chart={chart}")
-        assert answer.headers["content-type"].startswith("text/csv")
-        assert answer.text.startswith("step,")
+@pytest.mark.parametrize("chart", tables.CHARTS)
+def test_every_table_is_csv(view, chart):
+    view.show(harness.replayed(4, 12), "done")
+    answer = ask(f"/_ctxviz/table/{view.id}?chart={chart}")
+    assert answer.headers["content-type"].startswith("text/csv")
+    assert answer.headers["cache-control"] == "no-store"
+    assert answer.content.decode("utf-8-sig").startswith("step,")
 
 
-@pytest.mark.parametrize("kind", ["delta", "field", "table", "picture"])
+def test_a_cell_of_a_known_view(view):
+    answer = ask(f"/_ctxviz/cell/{view.id}?step=2&layer=3&variant=1")
+    assert (answer.status_code, answer.headers["cache-control"]) == (200, "no-store")
+    assert answer.json() == cell_view.answer(view, 2, 3, 1)
+    assert answer.json()["cell"]["chosen"] is True
+    unpicked = ask(f"/_ctxviz/cell/{view.id}").json()
+    assert unpicked == cell_view.answer(view, None, None, 0)
+    assert unpicked["cell"]["chosen"] is False
+
+
+@pytest.mark.parametrize("name", enlarged.FIGURES)
+def test_every_large_figure_is_the_card_of_the_run(view, name):
+    run = harness.replayed(4, 12)
+    view.show(run, "done")
+    query = f"name={name}&metric=scale_ratio&step=2&layer=3&variant=1"
+    answer = ask(f"/_ctxviz/figure/{view.id}?{query}")
+    assert (answer.status_code, answer.headers["cache-control"]) == (200, "no-store")
+    told = answer.json()
+    assert told["epoch"] == view.epoch
+    card = enlarged.card(run, name, "scale_ratio", 1, 2, 3)
+    assert told["card"] == card_data(card, f"ctxviz-{name}")
+
+
+@pytest.mark.parametrize("kind", ["delta", "cell", "figure", "values", "table", "picture"])
 def test_an_unknown_id_is_not_found(kind):
     answer = ask(f"/_ctxviz/{kind}/{PROBE}" + ("/0" if kind == "picture" else ""))
     assert answer.headers["content-type"] == "application/json"
     assert answer.status_code == 404
     assert "zq9" not in answer.text
+
+
+def test_a_large_figure_of_a_view_without_a_run_is_refused(view):
+    view.show(None, "empty")
+    assert ask(f"/_ctxviz/figure/{view.id}").json() == {"error": "bad query"}
+    assert ask(f"/_ctxviz/cell/{view.id}").json() == {"epoch": view.epoch, "cell": None}
 
 
 @pytest.mark.parametrize(
@@ -77,15 +107,29 @@ def test_an_unknown_id_is_not_found(kind):
         "delta?epoch=x",
         f"delta?metric={PROBE}",
         "delta?metric=__class__",
-        "field?metric=h_argmin",
-        "field?variant=-1",
+        "cell?step=-1",
+        "cell?step=1.5",
+        f"cell?layer={PROBE}",
+        "cell?variant=%D9%A1",
+        "cell?variant=99999999999",
+        f"figure?name={PROBE}",
+        "figure?name=__class__",
+        "figure?metric=h_argmin",
+        "figure?step=6",
+        "figure?layer=4",
+        "figure?variant=4",
+        "figure?step=-1",
+        "values?metric=h_argmin",
+        "values?variant=-1",
         f"table?chart={PROBE}",
-        "table?variant=4",
+        "table?chart=field",
+        "values/csv?variant=4",
     ],
 )
 def test_a_bad_query_is_refused(view, query):
     kind, _, asked = query.partition("?")
-    answer = ask(f"/_ctxviz/{kind}/{view.id}?{asked}")
+    kind, _, more = kind.partition("/")
+    answer = ask(f"/_ctxviz/{kind}/{view.id}{more and '/' + more}?{asked}")
     assert answer.status_code == 400
     assert answer.json() == {"error": "bad query"}
 
