@@ -20,6 +20,8 @@ from ctxviz.ui.url_state import MAX_TOKENS, VIEWS, Link, fits_in_link
 from ctxviz.ui.worker import worker
 
 OTHER: Final = "other"
+_SELDOM: Final = ("arithmetics", "first_layer", "replays", "hold", "budget")
+"""What is drawn under More."""
 _RULES: Final = {
     "direct": "direct",
     "stable": "stable",
@@ -61,6 +63,9 @@ def seed(link: Link) -> None:
     state.left, state.right = link.left, link.right
     state.chosen_coordinate, state.compare_view = link.coordinate, link.view
     fold_control.seed(link.fold)
+    plain = Link()
+    if any(getattr(link, name) != getattr(plain, name) for name in _SELDOM):
+        state.more = True
 
 
 def chosen(focus: Focus) -> Link:
@@ -168,42 +173,51 @@ def draw_rules() -> None:
             "float16 overflows above 65504, which Gemma 3's activations can exceed; bfloat16 is safer.",
             "float16",
         )
-    st.pills(
-        "Applied as",
-        ARITHMETICS,
-        selection_mode="multi",
-        help=_ARITHMETIC_HELP,
-        key="arithmetics",
-        persist_state="session",
-    )
 
 
-def draw_numbers() -> str | None:
-    """First patched layer, and how many tokens. Returns a sentence where the layer had to be another."""
-    entry = CATALOGUE.get(chosen_model())
-    last = entry.n_layers - 1 if entry else None
-    left, right = st.columns(2)
-    asked = st.session_state.first_layer
-    if last is not None:
-        st.session_state.first_layer = min(asked, last)
-    left.number_input(
-        "First layer",
-        min_value=0,
-        max_value=last,
-        step=1,
-        help="Layers before this one are left unpatched." + (f" The last one is {last}." if entry else ""),
-        key="first_layer",
-        persist_state="session",
-    )
-    right.number_input(
+def draw_tokens() -> str | None:
+    """How many tokens. Returns a sentence where the first patched layer, under More, had to be another."""
+    st.number_input(
         "Tokens", min_value=1, max_value=MAX_TOKENS, step=1, key="tokens", persist_state="session"
     )
+    last, asked = _last_layer(), st.session_state.first_layer
     if last is None or asked <= last:
         return None
+    st.session_state.first_layer = last
     return f"The model has no layer {asked}; the first patched layer is now its last one, {last}."
 
 
-def draw_replays() -> None:
+def _last_layer() -> int | None:
+    entry = CATALOGUE.get(chosen_model())
+    return entry.n_layers - 1 if entry else None
+
+
+def draw_more() -> None:
+    """What is seldom changed; open from the first where a link changes one of these."""
+    with st.expander("More", key="more", on_change="rerun"):
+        st.pills(
+            "Applied as",
+            ARITHMETICS,
+            selection_mode="multi",
+            help=_ARITHMETIC_HELP,
+            key="arithmetics",
+            persist_state="session",
+        )
+        last = _last_layer()
+        st.number_input(
+            "First patched layer",
+            min_value=0,
+            max_value=last,
+            step=1,
+            help="Layers before it are left as they are."
+            + ("" if last is None else f" The last one is {last}."),
+            key="first_layer",
+            persist_state="session",
+        )
+        _draw_replays()
+
+
+def _draw_replays() -> None:
     """What is measured of every token besides the run itself."""
     st.pills(
         "Replay each token's weights",
@@ -234,16 +248,15 @@ def draw_prompt() -> None:
 
 def draw_examples() -> None:
     """Prompts that a click puts into the prompt."""
-    with st.container(horizontal=True, gap="small", key="presets"):
-        messages.hint("Examples:", "presets")
+    with st.popover("Examples", key="examples", on_change="rerun"):
         session: Session = st.session_state.session
-        model = chosen_model()
-        for k, preset in enumerate(presets_for(model, pictures=bool(session.used(model)))):
+        for k, preset in enumerate(presets_for(chosen_model(), pictures=bool(session.used(chosen_model())))):
             st.button(preset.title, key=f"preset{k}", type="tertiary", on_click=_use, args=(preset.prompt,))
 
 
 def _use(prompt: str) -> None:
     st.session_state.prompt = prompt
+    st.session_state.examples = False
 
 
 def draw_link_hint() -> None:

@@ -12,6 +12,10 @@ from ctxviz.folds import Fold
 from ctxviz.ui import messages
 
 SPAN: Final = "span"
+_HELP: Final = (
+    "What is taken out of the input, and what it does to the answer put into weights. The current token "
+    "always stays; the start is the token that every prompt begins with."
+)
 
 
 def seed(fold: Fold) -> None:
@@ -41,14 +45,14 @@ def options(pictures: int, fold: str = "") -> dict[str, str]:
 
     Where ``fold`` is about the first of pictures of which it alone is left, it stays: others may come back.
     """
-    words = {"all": "all but the current token", "all-but-bos": "all but start and current"}
+    words = {"all": "whole context", "all-but-bos": "all but the start"}
     if pictures:
         them = "picture" if pictures == 1 else "pictures"
         only = fold if (pictures, fold) == (1, "image:1") else "image"
-        words |= {only: f"only the {them}", "text": f"all but the {them}"}
+        words |= {only: f"only the {them}", "text": "only the text"}
     if pictures > 1:
         words |= {f"image:{k}": f"picture {k}" for k in range(1, pictures + 1)}
-    return words | {SPAN: "a span of the prompt"}
+    return words | {SPAN: "a span of tokens"}
 
 
 def follow(before: Sequence[str], after: Sequence[str]) -> str | None:
@@ -90,6 +94,7 @@ def draw(tokens: tuple[str, ...] | None, pictures: int, ask: Callable[[], None])
         "Fold into weights",
         list(known),
         format_func=known.__getitem__,
+        help=_HELP,
         key="fold",
         persist_state="session",
     )

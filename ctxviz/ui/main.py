@@ -29,9 +29,9 @@ page = st.navigation(pages, position="hidden")
 st.session_state.page = page.title
 
 with st.sidebar:
-    with st.container(key="brand"):
+    with st.container(key="brand", horizontal=True):
         st.text("ctxviz")
-        st.text("what a context does")
+        st.text("context as weights")
     with st.container(key="pages", horizontal=True):
         for entry in pages:
             st.page_link(entry)

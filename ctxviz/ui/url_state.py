@@ -44,7 +44,7 @@ class Link:
     prompt: str = PRESETS[0].prompt
     model: str = DEFAULT_MODEL
     scenes: tuple[str, ...] = ()
-    updates: tuple[str, ...] = ("direct", "stable")
+    updates: tuple[str, ...] = ("direct", "floored")
     floor: float = 0.6
     arithmetics: tuple[str, ...] = ("written",)
     dtypes: tuple[str, ...] = ("float32",)
