@@ -22,7 +22,7 @@ from ctxviz.figures.palette import as_json
 from ctxviz.figures.replay_words import replays_sentence
 from ctxviz.figures.text import readable
 from ctxviz.figures.words import alarms, verdict
-from ctxviz.replaying import SAME_WEIGHTS, margins, measured
+from ctxviz.replaying import SAME_WEIGHTS, margins
 from ctxviz.run import REFERENCE_METRICS, Run
 from ctxviz.settings import HELD
 from ctxviz.ui import field_values, shown_prompt
@@ -188,12 +188,7 @@ def worst_replay(
 
     Infinite where one was measured whose TVD is no number, NaN where none was measured.
     """
-    columns = []
-    for kind in kinds or drawn_kinds(run):
-        tvd = run.replay(kind, "tvd", variant)[start:end]
-        lost = measured(run, variant, kind)[start:end] & ~np.isfinite(tvd)
-        columns.append(np.where(lost, np.inf, tvd))
-    return np.fmax.reduce(columns)
+    return np.fmax.reduce([run.replay(kind, "tvd", variant)[start:end] for kind in kinds or drawn_kinds(run)])
 
 
 def drawn_kinds(run: Run) -> tuple[str, ...]:

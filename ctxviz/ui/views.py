@@ -14,6 +14,7 @@ from typing import Final, Literal
 
 import numpy as np
 
+from ctxviz.no_number import is_measured
 from ctxviz.run import REFERENCE_METRICS, Run
 
 State = Literal["empty", "queued", "loading", "running", "paused", "done", "stopped", "failed"]
@@ -129,7 +130,7 @@ class ReferenceLog:
         with self._lock:
             n = len(run)
             now = np.stack(
-                [[np.isfinite(run.reference(name, d)[:n]) for d in run.dtypes] for name in REFERENCE_METRICS]
+                [[is_measured(run.reference(name, d)[:n]) for d in run.dtypes] for name in REFERENCE_METRICS]
             )
             before = np.zeros_like(now)
             before[..., : self._seen.shape[-1]] = self._seen
