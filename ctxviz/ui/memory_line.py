@@ -36,7 +36,7 @@ def memory_line(reference: str, dtypes: Sequence[str], loaded: Sequence[str] = (
         return False, f"Needs {need}{more}, but {free} are free; choose fewer precisions or a smaller model."
     entry = CATALOGUE.get(reference)
     first = " Unpacked once, at the first use." if entry and entry.sha256 and not is_ready(entry) else ""
-    return True, f"Needs {need}{more} of {free} free.{first}"
+    return True, f"Takes {need}{more}; {free} free.{first}"
 
 
 def _device() -> str:

@@ -33,7 +33,7 @@ def _draw_difference(session: Session) -> None:
     other = run_settings.difference(session, controls.chosen(session.focus), run)
     if other:
         with st.container(key="difference"):
-            messages.hint(f"The run on screen has other settings: {'; '.join(other)}.", "difference")
+            messages.hint(f"On screen: {'; '.join(other)}.", "difference")
             st.button(
                 "Use this run's settings",
                 key="use_settings",
