@@ -36,5 +36,7 @@ with st.sidebar:
         for entry in pages:
             st.page_link(entry)
 
+if (elsewhere := st.session_state.pop("go_to", None)) is not None:
+    st.switch_page(_ROOT / elsewhere)
 page.run()
 st.set_page_config(page_title=page_title.of(page.title))

@@ -20,7 +20,16 @@ from ctxviz.picture_findings import (
 from ctxviz.pictures import FORMATS, MAX_BYTES, Picture, read_bytes
 from ctxviz.run import Run
 from ctxviz.shapes.gallery import GALLERY
-from ctxviz.ui import answer_parts, components, messages, page, picture_asking, picture_cover, run_card
+from ctxviz.ui import (
+    answer_parts,
+    components,
+    messages,
+    page,
+    picture_asking,
+    picture_cover,
+    picture_ways,
+    run_card,
+)
 from ctxviz.ui.picture_jobs import PictureRequest, Question
 from ctxviz.ui.picture_panel import UPLOAD_LIMIT_MB
 from ctxviz.ui.picture_source import scene_picture, words_of
@@ -51,6 +60,8 @@ def draw() -> None:
         why_not = missing(run)
         if why_not:
             messages.tell("note", why_not, "no-pictures")
+            if not run.context.images:
+                picture_ways.draw(session)
         else:
             _draw_tools(session, run)
     page.end(session, state, changing)
@@ -61,8 +72,8 @@ def missing(run: Run) -> str:
     context = run.context
     if not context.images:
         return (
-            "The run on screen has no picture. On the Live page choose a model that reads pictures, such as "
-            "tiny-shapes, give it a picture, and generate; then come back."
+            "The run on screen has no picture. Make one with a picture, by a model that reads pictures, or look "
+            "at a recorded one."
         )
     if tuple(picture.sha256 for picture in run.pictures) != context.image_sha256:
         return (
