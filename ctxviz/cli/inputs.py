@@ -6,7 +6,7 @@ import contextlib
 import os
 import stat
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -105,12 +105,17 @@ def read_pictures(paths: Sequence[Path], *, keep: bool) -> tuple[Picture, ...]:
     pictures = tuple(read_file(path) for path in paths)
     if keep:
         check_pictures(pictures)
+    tell_notes(pictures)
+    return pictures
+
+
+def tell_notes(pictures: Iterable[Picture]) -> None:
+    """Say on stderr what was done to each picture as it was read."""
     for picture in pictures:
         if picture.notes:
             told = sentence(f"The picture “{picture.name}”: {'; '.join(picture.notes)}.")
             with contextlib.suppress(OSError):  # a terminal that is gone
                 print(f"ctxviz: {told}", file=sys.stderr, flush=True)
-    return pictures
 
 
 def require_pictures(source: Source) -> None:

@@ -25,6 +25,7 @@ def cell_record(cell: Cell) -> dict[str, Any]:
     return {
         "cell": cell.stem,
         "prompt": cell.title,
+        "pictures": list(cell.prompt.hashes),
         "first_layer": settings.first_layer,
         "floor": settings.floor if "floored" in settings.updates else None,
         "updates": list(settings.updates),
@@ -37,12 +38,15 @@ def cell_record(cell: Cell) -> dict[str, Any]:
 def cell_table(cells: Sequence[Cell]) -> Table:
     """One row per cell."""
     table = _table("Cells")
-    for name in ("cell", "from layer", "floor", "rules", "dtypes"):
+    shown = ("pictures",) if any(cell.prompt.pictures for cell in cells) else ()
+    for name in ("cell", *shown, "from layer", "floor", "rules", "dtypes"):
         table.add_column(name, overflow="fold")
     for cell in cells:
         record = cell_record(cell)
+        names = ", ".join(picture.name for picture in cell.prompt.pictures)
         table.add_row(
             table_cell(cell.stem),
+            *(table_cell(names) for _ in shown),
             str(record["first_layer"]),
             _figure(record["floor"]),
             " ".join(record["updates"]),

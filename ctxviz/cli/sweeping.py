@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ctxviz.cli import sweep_tables
+from ctxviz.cli.inputs import require_pictures, tell_notes
 from ctxviz.cli.stopping import Asked, asking_to_stop
 from ctxviz.cli.terminal import Bar, ReaderGoneError, bar, show, write
 from ctxviz.errors import SettingsError
@@ -21,6 +22,7 @@ from ctxviz.sweep.runner import Event, Runner
 from ctxviz.sweep.spec import SweepSpec, read_spec
 from ctxviz.sweep.values import place as quoted
 from ctxviz.sweep.weights import Weights, identify
+from ctxviz.sweep.words import how_it_ended
 
 if TYPE_CHECKING:
     from ctxviz.models import LoadedModel
@@ -65,7 +67,10 @@ def run_sweep(request: Request) -> int:
         CtxvizError: a bad specification or model, or a folder that cannot be used.
     """
     spec = read_spec(request.spec)
-    resolve(spec.model)
+    source = resolve(spec.model)
+    if pictures := {p.sha256: p for prompt in spec.prompts for p in prompt.pictures}:
+        require_pictures(source)
+        tell_notes(pictures.values())
     place = _place(request, spec)
     if request.dry_run:
         with bar(request.with_bar) as progress:
@@ -79,6 +84,15 @@ def run_sweep(request: Request) -> int:
             status = _follow(request, spec, cells, weights, folder, outcome, progress)
             progress.close()
             if status:
+                Bar(False).say(
+                    how_it_ended(
+                        len(outcome.rows),
+                        len(outcome.failed),
+                        len(cells),
+                        stopped=True,
+                        again="run the sweep again",
+                    )
+                )
                 return status
             _finish(folder, outcome, as_json=request.as_json)
     if not outcome.failed:
@@ -192,7 +206,7 @@ def _load(request: Request, spec: SweepSpec, progress: Bar) -> LoadedModel:
 
 
 def _take(event: Event, cells: int, outcome: _Outcome, progress: Bar) -> None:
-    cell, wanted = event.cell, event.cell.settings.max_new_tokens
+    cell = event.cell
     if event.kind == "failed":
         outcome.failed.append(cell.number)
         progress.say(f"{cell.stem} failed: {event.message}")
@@ -200,9 +214,8 @@ def _take(event: Event, cells: int, outcome: _Outcome, progress: Bar) -> None:
         assert event.run is not None
         outcome.rows[cell.number] = summary.rows(cell, event.run, cell.stem)
     done = len(outcome.rows) + len(outcome.failed)
-    if event.kind in ("started", "token"):
-        stage = f"cell {cell.number} of {cells}, token {min(event.tokens + 1, wanted)} of {wanted}"
-        progress(stage, (done + event.tokens / wanted) / cells)
+    if event.kind in ("started", "reading", "token"):
+        progress(f"cell {cell.number} of {cells}, {event.stage}", (done + event.share) / cells)
 
 
 def _finish(folder: SweepFolder, outcome: _Outcome, *, as_json: bool) -> None:

@@ -13,6 +13,7 @@ from typing import Final
 from ctxviz.errors import SettingsError
 from ctxviz.presets import PRESETS
 from ctxviz.settings import RunSettings
+from ctxviz.sweep.prompts import Prompt
 from ctxviz.sweep.spec import SweepSpec, check_size
 
 SUFFIX: Final = ".ctxviz"
@@ -30,21 +31,23 @@ class Cell:
     title: str
     """The preset's title, or the prompt's number in the sweep."""
     model: str
-    prompt: str
+    prompt: Prompt
     settings: RunSettings
 
     @property
     def digest(self) -> str:
-        """SHA-256 of model, prompt and settings, whatever the other cells are."""
+        """SHA-256 of model, prompt, its pictures and settings, whatever the other cells are."""
         settings = asdict(self.settings) | {"fold": str(self.settings.fold)}
-        decides = {"model": self.model, "prompt": self.prompt, "settings": settings}
+        decides: dict[str, object] = {"model": self.model, "prompt": self.prompt.text, "settings": settings}
+        if self.prompt.pictures:
+            decides["pictures"] = self.prompt.hashes
         text = json.dumps(decides, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode("ascii")).hexdigest()
 
     @property
     def stem(self) -> str:
         """The name of its file, less the suffix."""
-        titled = self.title if not self.title.isdecimal() else self.prompt
+        titled = self.title if not self.title.isdecimal() else self.prompt.text
         parts = [f"{self.number:03d}", _words(titled)]
         if self.settings.first_layer:
             parts.append(f"from{self.settings.first_layer}")
@@ -86,7 +89,7 @@ def cells_of(spec: SweepSpec, model: str, n_layers: int | None = None) -> tuple[
     return tuple(
         Cell(
             number,
-            titles.get(prompt, str(n)),
+            titles.get(prompt.text, str(n)),
             model,
             prompt,
             replace(

@@ -139,7 +139,8 @@ class SweepFolder:
 def _difference(run: Run, cell: Cell, weights: Weights) -> str:
     """In what a run is not this cell's finished one; empty where it is."""
     model = run.model
-    if (model.key, run.context.prompt, run.settings) != (cell.model, cell.prompt, cell.settings):
+    asked = run.context.prompt, run.context.image_sha256
+    if (model.key, asked, run.settings) != (cell.model, cell.prompt.key, cell.settings):
         return "holds another run"
     if (model.revision, model.sha256) != (weights.revision, weights.sha256):
         return "was made with other weights"

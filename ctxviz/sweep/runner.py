@@ -27,11 +27,15 @@ OUT_OF_MEMORY: Final = (
 )
 
 
+_UNDER_WAY: Final = ("started", "reading", "token", "reference")
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Event:
-    """What one turn did: began a cell, made a token or a reference of it, saved it, or gave it up."""
+    """What one turn did: began a cell, is to read a part of its prompt, made a token or a reference of it,
+    saved it, or gave it up."""
 
-    kind: Literal["started", "token", "reference", "saved", "failed"]
+    kind: Literal["started", "reading", "token", "reference", "saved", "failed"]
     cell: Cell
     tokens: int = 0
     """Made so far, of the cell's ``settings.max_new_tokens``."""
@@ -39,6 +43,19 @@ class Event:
     """The run as far as it is; whole where saved."""
     message: str = ""
     """Why it failed, in a sentence."""
+    reading: str = ""
+    """How far its prompt is read, in words."""
+
+    @property
+    def stage(self) -> str:
+        """What the cell is at, in words."""
+        wanted = self.cell.settings.max_new_tokens
+        return self.reading or f"token {min(self.tokens + 1, wanted)} of {wanted}"
+
+    @property
+    def share(self) -> float:
+        """Of the cell's tokens made; 0 where it is over."""
+        return self.tokens / self.cell.settings.max_new_tokens if self.kind in _UNDER_WAY else 0.0
 
 
 class Results(Protocol):
@@ -95,15 +112,18 @@ class Runner:
     def _begin(self, cell: Cell) -> Event:
         from ctxviz.engine import stream
 
-        started = stream(self._model, cell.prompt, cell.settings)
+        started = stream(self._model, cell.prompt.text, cell.settings, pictures=cell.prompt.pictures)
         identity = replace(started.identity, sha256=self._sha256)
-        self._stream, self._run = started, Run(identity, started.context, cell.settings)
+        self._stream = started
+        self._run = Run(identity, started.context, cell.settings, started.pictures)
         return Event("started", cell, run=self._run)
 
     def _advance(self, cell: Cell) -> Event:
         assert self._stream is not None
         assert self._run is not None
         run = self._run
+        if (reading := next(self._stream.reading, None)) is not None:
+            return Event("reading", cell, run=run, reading=reading.words)
         item = next(self._stream, None)
         if isinstance(item, Step):
             run.append(item)

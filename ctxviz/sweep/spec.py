@@ -9,17 +9,18 @@ from typing import Any, Final
 
 from ctxviz.errors import SettingsError
 from ctxviz.opening import NotRegularError, open_regular
-from ctxviz.presets import PRESETS
 from ctxviz.settings import RunSettings
 from ctxviz.sweep import values
+from ctxviz.sweep.prompts import Prompt, read_prompts
 
 SPEC_BYTES: Final = 2**20
 CELLS: Final = 10_000
-PRESET_PROMPTS: Final = "presets"
 ALL_LAYERS: Final = "all"
+HERE: Final = Path()
 KEYS: Final = (
     "model",
     "prompts",
+    "pictures",
     "updates",
     "dtypes",
     "arithmetics",
@@ -46,7 +47,7 @@ class SweepSpec:
     """
 
     model: str
-    prompts: tuple[str, ...]
+    prompts: tuple[Prompt, ...]
     settings: RunSettings = field(default_factory=lambda: RunSettings(vector_budget=0))
     floors: tuple[float, ...] = (RunSettings().floor,)
     first_layers: tuple[int, ...] | None = (0,)
@@ -56,11 +57,11 @@ class SweepSpec:
 
 
 def read_spec(path: Path) -> SweepSpec:
-    """Read a specification.
+    """Read a specification; the files of its pictures are named from its own folder.
 
     Raises:
         SettingsError: the file cannot be read, is larger than 1 MiB or no TOML; or a key is unknown, or has a
-            value without meaning.
+            value without meaning; or a picture cannot be read.
     """
     shown = values.place(path)
     try:
@@ -73,11 +74,11 @@ def read_spec(path: Path) -> SweepSpec:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise SettingsError(f"The sweep {shown} cannot be read ({reason}); name another file.") from None
-    return parse_spec(data)
+    return parse_spec(data, path.parent)
 
 
-def parse_spec(data: bytes) -> SweepSpec:
-    """A specification from the bytes of a TOML file; raises as :func:`read_spec`."""
+def parse_spec(data: bytes, folder: Path = HERE) -> SweepSpec:
+    """A specification from the bytes of a TOML file in ``folder``; raises as :func:`read_spec`."""
     if len(data) > SPEC_BYTES:
         raise SettingsError(f"The sweep is larger than {SPEC_BYTES // 2**20} MiB; make it smaller.")
     try:
@@ -86,10 +87,10 @@ def parse_spec(data: bytes) -> SweepSpec:
         raise SettingsError("The sweep is not UTF-8 text; save it as UTF-8.") from None
     except (ValueError, RecursionError) as error:
         raise SettingsError(f"The sweep is not valid TOML ({_reason(error)}); correct it.") from None
-    return spec_of(table)
+    return spec_of(table, folder)
 
 
-def spec_of(table: dict[str, Any]) -> SweepSpec:
+def spec_of(table: dict[str, Any], folder: Path = HERE) -> SweepSpec:
     """A specification from plain values, as TOML gives them; raises as :func:`read_spec`."""
     for key in table:
         if key not in KEYS:
@@ -99,7 +100,7 @@ def spec_of(table: dict[str, Any]) -> SweepSpec:
     settings = values.shared_settings(table)
     spec = SweepSpec(
         model=values.text(table, "model"),
-        prompts=_prompts(table),
+        prompts=read_prompts(table, folder),
         settings=settings,
         floors=_floors(table, settings),
         first_layers=_first_layers(table),
@@ -118,18 +119,6 @@ def check_size(cells: int) -> None:
         raise SettingsError(
             f"The sweep has {cells} cells (prompts x first_layers x floors); at most {CELLS} are allowed."
         )
-
-
-def _prompts(table: dict[str, Any]) -> tuple[str, ...]:
-    if table.get("prompts") == PRESET_PROMPTS:
-        return tuple(preset.prompt for preset in PRESETS)
-    prompts = values.listed(table, "prompts", str, f'a list of texts, or "{PRESET_PROMPTS}"', None)
-    for number, prompt in enumerate(prompts, 1):
-        if not prompt.strip() or "\0" in prompt:
-            raise SettingsError(
-                f"The sweep's prompts must hold text without NUL characters, and number {number} does not."
-            )
-    return prompts
 
 
 def _floors(table: dict[str, Any], settings: RunSettings) -> tuple[float, ...]:

@@ -6,15 +6,18 @@ from typing import Final
 
 import streamlit as st
 
+from ctxviz.errors import SettingsError
 from ctxviz.figures.replay_words import KIND_WORDS
 from ctxviz.figures.text import counted, readable
 from ctxviz.models.catalogue import CATALOGUE
 from ctxviz.presets import PRESETS
 from ctxviz.settings import DTYPES, REPLAYS, UPDATE_RULES, RunSettings
+from ctxviz.sweep.prompts import Prompt
 from ctxviz.sweep.spec import SweepSpec
-from ctxviz.ui import controls, messages, page
+from ctxviz.sweep.words import how_it_ended
+from ctxviz.ui import choice, controls, messages, page
 from ctxviz.ui.session import Session
-from ctxviz.ui.sweeping import checked
+from ctxviz.ui.sweeping import SweepRequest, checked
 from ctxviz.ui.views import ACTIVE, views
 from ctxviz.ui.worker import worker
 
@@ -22,6 +25,7 @@ TOKENS: Final = 64
 MODEL_SHOWN: Final = 80
 """Characters of the name that a person typed."""
 PROGRESS_SECONDS: Final = 1.0
+FAULTS_SHOWN: Final = 5
 _LAYERS: Final = {"first": "layer 0 only", "some": "every third layer", "all": "every layer"}
 _MINE: Final = "The prompt of the Live page"
 
@@ -35,8 +39,8 @@ def draw(session: Session) -> None:
         "sweep-form",
     )
     _draw_model(session)
-    _draw_choices()
-    spec = checked(_spec)
+    _draw_choices(session)
+    spec = checked(lambda: _spec(session))
     if isinstance(spec, str):
         messages.tell("warning", spec, "sweep-spec")
     else:
@@ -63,18 +67,20 @@ def draw(session: Session) -> None:
 
 
 def _draw_model(session: Session) -> None:
-    """Which model the sweep is of, and what of the Live page it leaves out."""
+    """Which model the sweep is of, and which pictures it shows."""
     model = controls.chosen_model()
     if not model:
         return
     title = CATALOGUE[model].title if model in CATALOGUE else readable(model, MODEL_SHOWN)
-    pictures = " The prompt of the Live page goes without its pictures." if session.used(model) else ""
+    shown = counted(len(session.used(model)), "picture")
+    pictures = f" The prompt of the Live page brings its {shown}." if session.used(model) else ""
     messages.hint(f"The model is {title}, as chosen on the Live page.{pictures}", "sweep-model")
 
 
-def _draw_choices() -> None:
+def _draw_choices(session: Session) -> None:
     state = st.session_state
-    state.setdefault("sweep_prompts", [PRESETS[0].title])
+    # Whoever shows a picture means to ask about it.
+    state.setdefault("sweep_prompts", [_MINE if session.used(controls.chosen_model()) else PRESETS[0].title])
     state.setdefault("sweep_updates", ["direct", "stable", "floored"])
     state.setdefault("sweep_dtypes", ["float32"])
     state.setdefault("sweep_floors", [0.6])
@@ -114,16 +120,20 @@ def _draw_choices() -> None:
         st.number_input("Tokens per run", 1, TOKENS, 12, key="sweep_tokens", persist_state="session")
 
 
-def _spec() -> SweepSpec:
-    """What the form says.
+def _spec(session: Session) -> SweepSpec:
+    """What the form says; the prompt of the Live page has its pictures where the model reads them.
 
     Raises:
         SettingsError: something is not chosen.
     """
     state = st.session_state
-    prompts = [preset.prompt for preset in PRESETS if preset.title in state.sweep_prompts]
-    if _MINE in state.sweep_prompts and state.prompt not in prompts:
-        prompts.append(state.prompt)
+    model = controls.chosen_model()
+    prompts = [Prompt(preset.prompt) for preset in PRESETS if preset.title in state.sweep_prompts]
+    mine = Prompt(state.prompt, session.used(model))
+    if _MINE in state.sweep_prompts and mine.key not in [prompt.key for prompt in prompts]:
+        prompts.append(mine)
+    if not prompts:
+        raise SettingsError("No prompt is chosen; choose at least one.")
     settings = RunSettings(
         updates=tuple(rule for rule in UPDATE_RULES if rule in state.sweep_updates),
         dtypes=tuple(dtype for dtype in DTYPES if dtype in state.sweep_dtypes),
@@ -133,7 +143,7 @@ def _spec() -> SweepSpec:
     )
     floors = tuple(sorted(state.sweep_floors)) if "floored" in settings.updates else ()
     return SweepSpec(
-        model=controls.chosen_model(),
+        model=model,
         prompts=tuple(prompts),
         settings=settings,
         floors=floors or (settings.floor,),
@@ -160,10 +170,30 @@ def _draw_progress(session: Session) -> None:
     elif view.state == "failed":
         messages.tell("error", view.message, "sweep")
     else:
-        how = "done" if view.state == "done" else "stopped; start it again to go on"
-        messages.tell("note", f"{request.done} of {counted(request.total, 'cell')} {how}.", "sweep-done")
-    for k, fault in enumerate(request.faults[:5]):
+        done, failed, total = request.done, len(request.faults), request.total
+        stopped = view.state == "stopped"
+        ended = how_it_ended(done, failed, total, stopped=stopped, again="start it again")
+        messages.tell("note", ended, "sweep-done")
+        if done:
+            st.button("See the results", key="sweep_results", on_click=_show_results, args=(request,))
+    for k, fault in enumerate(request.faults[:FAULTS_SHOWN]):
         messages.tell("warning", fault, f"sweep-fault{k}")
+    if (more := len(request.faults) - FAULTS_SHOWN) > 0:
+        messages.tell("warning", f"{counted(more, 'more cell')} failed.", "sweep-faults")
+
+
+def _show_results(request: SweepRequest) -> None:
+    """Go to the view of Compare that says most about a sweep, with it chosen there."""
+    view = _telling(request.spec)
+    choice.make(f"compare_sweep_{view}", str(request.folder))
+    st.session_state.compare_view = view
+
+
+def _telling(spec: SweepSpec) -> str:
+    """The view of Compare that shows what a sweep varies."""
+    if spec.first_layers is None or len(spec.first_layers) > 1:
+        return "layers"
+    return "prompts" if len(spec.prompts) > 1 else "rules"
 
 
 @st.fragment(run_every=PROGRESS_SECONDS)

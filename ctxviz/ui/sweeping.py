@@ -85,7 +85,7 @@ def requested(spec: SweepSpec) -> SweepRequest | None:
 def _name(spec: SweepSpec) -> str:
     asked: dict[str, Any] = {
         "model": spec.model,
-        "prompts": spec.prompts,
+        "prompts": [p.key if p.pictures else p.text for p in spec.prompts],
         "settings": asdict(spec.settings) | {"fold": str(spec.settings.fold)},
         "floors": spec.floors,
         "first_layers": spec.first_layers,
@@ -159,11 +159,10 @@ class _Sweeping:
             request.done += 1
         elif event.kind == "failed":
             request.faults.append(f"{cell.stem} failed: {event.message}")
-        wanted = cell.settings.max_new_tokens
         finished = request.done + len(request.faults)
-        stage = f"cell {cell.number} of {request.total}, token {min(event.tokens + 1, wanted)} of {wanted}"
-        part = event.tokens / wanted if event.kind in ("started", "token", "reference") else 0.0
-        request.view.tell("running", stage=stage, progress=min(1.0, (finished + part) / request.total))
+        stage = f"cell {cell.number} of {request.total}, {event.stage}"
+        progress = min(1.0, (finished + event.share) / request.total)
+        request.view.tell("running", stage=stage, progress=progress)
 
 
 def checked(build: Callable[[], SweepSpec]) -> SweepSpec | str:

@@ -69,7 +69,7 @@ def marks(folder: Path) -> dict[str, tuple[int, int, bytes]]:
 
 
 def rows_of(folder: Path) -> list[dict[str, str]]:
-    with (folder / "summary.csv").open(newline="", encoding="utf-8") as file:
+    with (folder / "summary.csv").open(newline="", encoding="utf-8-sig") as file:
         return list(csv.DictReader(file))
 
 
@@ -186,7 +186,7 @@ def test_nothing_but_failures_is_a_summary_without_rows(tiny: str, tmp_path: Pat
     spec = write_spec(tmp_path / "s.toml", tiny, prompts=["dust " * 300], floors=[0.6])
     status, out, err = call("sweep", spec)
     assert (status, out, len(err.splitlines())) == (1, "", 2)
-    assert (tmp_path / "s" / "summary.csv").read_text().split() == [",".join(summary.COLUMNS)]
+    assert (tmp_path / "s" / "summary.csv").read_text("utf-8-sig").split() == [",".join(summary.COLUMNS)]
 
 
 def test_a_dry_run_lists_the_cells_and_makes_nothing(
@@ -285,8 +285,10 @@ def test_ctrl_c_ends_with_130_and_keeps_finished_cells(tiny: str, tmp_path: Path
         wait_for_cell(tmp_path / "slow")
         running.send_signal(signal.SIGINT)
         out, err = running.communicate(timeout=60)
-    assert (running.returncode, out, err) == (130, b"", b"ctxviz: Interrupted.\n")
+    assert (running.returncode, out) == (130, b"")
     found = cells_in(tmp_path / "slow")
+    told = f"ctxviz: Stopped after {len(found)} of 6 cells; run the sweep again to go on."
+    assert err.decode().splitlines() == [told, "ctxviz: Interrupted."]
     assert 1 <= len(found) < 6
     assert all(load_run(path).outcome == "finished" for path in found)
     with SweepFolder(tmp_path / "slow"):

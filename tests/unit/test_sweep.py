@@ -22,11 +22,13 @@ from ctxviz.presets import PRESETS
 from ctxviz.records import Step
 from ctxviz.run import Run
 from ctxviz.settings import RunSettings
+from ctxviz.shapes.scenes import COLOURS, SHAPES
 from ctxviz.store import load_run, save_run
 from ctxviz.sweep import runner as runner_module
 from ctxviz.sweep import summary
 from ctxviz.sweep.cells import Cell, cells_of
 from ctxviz.sweep.folder import SweepFolder
+from ctxviz.sweep.prompts import Prompt
 from ctxviz.sweep.runner import Event, Runner
 from ctxviz.sweep.spec import SweepSpec, parse_spec, read_spec, spec_of
 from ctxviz.sweep.weights import Weights, identify
@@ -79,7 +81,7 @@ def weights(tiny: Path) -> Weights:
 
 def test_a_specification_that_says_little_takes_the_defaults_of_a_run() -> None:
     spec = parse_spec(b'\xef\xbb\xbfmodel = "tiny"\nprompts = ["caf\xc3\xa9"]')
-    assert spec == SweepSpec("tiny", ("café",))
+    assert spec == SweepSpec("tiny", (Prompt("café"),))
     assert spec.settings == dataclasses.replace(RunSettings(), vector_budget=0)
     assert (spec.floors, spec.first_layers, spec.device, spec.threads) == ((0.6,), (0,), "auto", None)
 
@@ -89,13 +91,22 @@ def test_a_specification_that_says_all_there_is_to_say() -> None:
         arithmetics=["written", "factored"], fold="1:3", replays=["ulp", "batch"], hold=3, budget=True,
         vectors=True, device="cpu", threads=2, output="a/b", first_layers=[2, 0], prompts="presets",
     )  # fmt: skip
-    assert spec.prompts == tuple(preset.prompt for preset in PRESETS)
+    assert spec.prompts == tuple(Prompt(preset.prompt) for preset in PRESETS)
     assert (spec.floors, spec.first_layers) == ((0.3, 1.0), (2, 0))
     assert (spec.device, spec.threads, spec.output) == ("cpu", 2, "a/b")
     assert spec.settings == RunSettings(
         updates=("direct", "floored"), arithmetics=("written", "factored"), dtypes=("float32", "bfloat16"),
         fold=Fold("span", 1, 3), max_new_tokens=4, replays=("ulp", "batch"), hold=3, budget=True,
     )  # fmt: skip
+
+
+SCENE = "red-circle-0.blue-square-4.white"
+
+
+def scenes(count: int) -> list[str]:
+    """Texts of so many different scenes."""
+    things = [f"{colour}-{shape}-{place}" for colour in COLOURS for shape in SHAPES for place in range(9)]
+    return [f"{thing}.white" for thing in things][:count]
 
 
 BAD: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
@@ -109,7 +120,29 @@ BAD: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "a blank prompt": ({"prompts": ["a", " \n"]}, ("prompts", "number 2")),
     "a prompt with NUL": ({"prompts": ["a\0"]}, ("prompts", "NUL")),
     "a prompt that is a number": ({"prompts": ["a", 1]}, ("prompts", "1", "texts")),
-    "a prompt twice": ({"prompts": ["a", "a"]}, ("prompts", "twice")),
+    "a prompt twice": ({"prompts": ["a", "b", "a"]}, ("prompts", "'a'", "twice", "number 3")),
+    "the same text and picture": (
+        {"prompts": ["a", {"text": "a", "pictures": [SCENE]}], "pictures": [SCENE]},
+        ("prompts", "same pictures twice", "number 2"),
+    ),
+    "a prompt with another key": (
+        {"prompts": [{"text": "a", "picture": SCENE}]},
+        ("Number 1", "'picture'", "text and pictures"),
+    ),
+    "a prompt without a text": ({"prompts": [{"pictures": [SCENE]}]}, ("number 1",)),
+    "pictures as a text": ({"pictures": "a.png"}, ("sweep's pictures", "'a.png'", "list")),
+    "a picture that is a number": (
+        {"prompts": [{"text": "a", "pictures": [1]}]},
+        ("number 1", "[1]", "picture files"),
+    ),
+    "a picture without a name": ({"pictures": [" "]}, ("pictures", "list")),
+    "a picture that is not there": ({"pictures": ["none.png"]}, ("“none.png” does not exist", "pictures")),
+    "a picture that is none": ({"pictures": [__file__]}, ("PNG", "pictures")),
+    "too many pictures": ({"pictures": [SCENE] * 33}, ("are 33", "at most 32")),
+    "too many different pictures": (
+        {"prompts": [{"text": str(k), "pictures": [scene]} for k, scene in enumerate(scenes(65))]},
+        ("more than 64", "two sweeps"),
+    ),
     "unknown rule": ({"updates": ["magic"]}, ("updates", "magic", "rescaled")),
     "a rule twice": ({"updates": ["direct", "direct"]}, ("updates", "twice")),
     "rules as a text": ({"updates": "direct"}, ("updates", "list")),
@@ -201,7 +234,7 @@ def test_a_specification_that_becomes_a_pipe(tmp_path: Path, monkeypatch: pytest
 def test_cells_are_prompts_by_first_layers_by_floors_and_other_rules_run_once() -> None:
     cells = cells_of(spec_with(first_layers=[0, 2]), "tiny", 4)
     assert [c.number for c in cells] == list(range(1, 9))
-    found = [(c.prompt, c.settings.first_layer, c.settings.floor, c.settings.updates) for c in cells]
+    found = [(c.prompt.text, c.settings.first_layer, c.settings.floor, c.settings.updates) for c in cells]
     both, one = ("direct", "floored"), ("floored",)
     assert found == [
         (prompt, layer, floor, rules)
@@ -239,7 +272,8 @@ def test_a_cells_name_depends_on_itself_and_its_place_alone() -> None:
     one = fewer[0]
     others = [
         dataclasses.replace(one, model="other"),
-        dataclasses.replace(one, prompt="日本 "),
+        dataclasses.replace(one, prompt=Prompt("日本 ")),
+        dataclasses.replace(one, prompt=spec_with(prompts=["日本"], pictures=[SCENE]).prompts[0]),
         *(
             dataclasses.replace(one, settings=dataclasses.replace(one.settings, **change))
             for change in (
@@ -250,7 +284,7 @@ def test_a_cells_name_depends_on_itself_and_its_place_alone() -> None:
             )
         ),
     ]
-    assert len({cell.digest for cell in (one, *others)}) == 7
+    assert len({cell.digest for cell in (one, *others)}) == 8
     assert dataclasses.replace(one, number=7, title="x").digest == one.digest
 
 
@@ -290,10 +324,10 @@ def test_one_turn_is_one_token_and_a_cell_is_written_when_it_is_finished(
             assert (kinds[0], kinds[-1], kinds.count("saved")) == ("started", "saved", 1)
             assert [e.tokens for e in seen if e.cell is cell and e.kind == "token"] == [1, 2, 3, 4]
             run = load_run(folder.path / cell.file_name)
-            assert (run.settings, run.context.prompt) == (cell.settings, cell.prompt)
+            assert (run.settings, run.context.prompt) == (cell.settings, cell.prompt.text)
             assert (len(run), run.outcome) == (4, "finished")
             assert run.model.sha256 == weights.sha256 is not None
-            direct = ctxviz.engine.stream(model, cell.prompt, cell.settings)
+            direct = ctxviz.engine.stream(model, cell.prompt.text, cell.settings)
             made = Run(run.model, direct.context, cell.settings)
             for item in direct:
                 made.append(item) if isinstance(item, Step) else made.refer(item)
@@ -317,7 +351,7 @@ def test_finished_cells_are_found_again_under_any_number(
     cells = cells_of(spec, "tiny", 4)
     with SweepFolder(tmp_path) as folder:
         played(cells, model, weights, folder)
-    later = cells_of(dataclasses.replace(spec, prompts=("new", *spec.prompts)), "tiny", 4)
+    later = cells_of(dataclasses.replace(spec, prompts=(Prompt("new"), *spec.prompts)), "tiny", 4)
     with SweepFolder(tmp_path) as folder:
         found = [folder.find(cell, weights) for cell in later]
     assert (found[0].run, found[0].fault) == (None, "")
@@ -435,7 +469,7 @@ def test_whatever_stops_a_cell_in_its_middle_leaves_the_others(
     real = Run.append
 
     def append(run: Run, step: Step) -> None:
-        if run.context.prompt == cells[0].prompt and step.index == 2:
+        if run.context.prompt == cells[0].prompt.text and step.index == 2:
             raise error
         real(run, step)
 
