@@ -19,8 +19,6 @@ export class ChartHands {
     on("pointermove", (event) => this.move(event));
     on("pointerup", (event) => this.up(event));
     on("pointercancel", () => this.cancel());
-    // A drag selects no text, wherever it goes.
-    on("selectstart", (event) => event.preventDefault());
     on("lostpointercapture", () => this.start && this.cancel());
     on("pointerleave", ({ pointerType }) => pointerType !== "touch" && !this.start && chart.point(null));
     on("dblclick", () => this.double());
