@@ -133,7 +133,7 @@ class Swap:
     """What A and B are called: a drawn scene's caption, or the file's name; may be empty, or the same."""
     distances: dict[str, Floats]
     """For each of PARTS ||dA - dB|| / ||dA|| (Frobenius for matrices) by layer [n_layers]; NaN where either
-    picture gives no such update, A's is zero, or one is not finite."""
+    picture gives no such update, infinite where A's is zero or one is no number."""
     voices: tuple[Voice, Voice]
     context_tvd: float
     """Of the model with A against the model with B."""

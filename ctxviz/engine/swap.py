@@ -13,6 +13,7 @@ from ctxviz.engine.application import WrittenWeights
 from ctxviz.engine.patched_pass import kept_inputs
 from ctxviz.engine.seeing import Onlooker, Seen, distance
 from ctxviz.engine.twin import Twin
+from ctxviz.no_number import all_computed
 from ctxviz.numerics.distances import Distribution
 from ctxviz.picture_findings import MATRICES, PARTS, Swap, Voice
 from ctxviz.pictures import Picture
@@ -89,7 +90,10 @@ def _on_twin(twin: Twin, scratch: WrittenWeights, onlooker: Onlooker, seen: Seen
 def patch_distances(
     anatomy: Anatomy, one: tuple[LayerPatch, ...], other: tuple[LayerPatch, ...]
 ) -> dict[str, Floats]:
-    """``||d_one - d_other|| / ||d_one||`` of each of PARTS by layer [n_layers]; NaN where it is undefined."""
+    """``||d_one - d_other|| / ||d_one||`` of each of PARTS by layer [n_layers].
+
+    NaN where one of the two has no such update, infinite where the quotient is no number.
+    """
     found = {part: np.full(len(anatomy.layers), np.nan, np.float32) for part in PARTS}
     mine, theirs = _by_name(one), _by_name(other)
     for layer in anatomy.layers:
@@ -105,8 +109,7 @@ def patch_distances(
                 assert isinstance(a, VectorUpdate)
                 assert isinstance(b, VectorUpdate)
                 gap, norm = _norm(a.delta.astype(np.float64) - b.delta), _norm(a.delta)
-            if norm > 0 and np.isfinite(gap):
-                found[part][layer.index] = gap / norm
+            found[part][layer.index] = all_computed(gap / norm if norm > 0 else np.inf)
     return found
 
 

@@ -10,11 +10,14 @@ import plotly.graph_objects as go
 
 from ctxviz.figures.card import FigureCard, Table, blank, column, join, new_texts, note, some_ticks
 from ctxviz.figures.logaxis import LogAxis, add_glyphs, are, below_plot, exact_zeros
+from ctxviz.figures.lost import mark_lost
 from ctxviz.figures.metrics import Values
 from ctxviz.figures.palette import LIGHT, NOISE_DASH, UNPATCHED_DASH, Theme, label
 from ctxviz.figures.replays import KIND_WORDS
+from ctxviz.figures.statistics import quantile
 from ctxviz.figures.subject import of_run
 from ctxviz.figures.text import counted, plain, quoted, sci
+from ctxviz.no_number import is_lost, is_measured
 from ctxviz.replaying import SAME_WEIGHTS, measured
 from ctxviz.run import Run
 
@@ -31,7 +34,7 @@ _ORDER: Final = (
     " run again, and no patch at all."
 )
 _NOTHING: Final = (
-    "Nothing finite was measured at any token, so there is nothing to draw; where float16 overflows, bfloat16"
+    "No distance is a number at any token, so there is nothing to draw; where float16 overflows, bfloat16"
     " does not."
 )
 
@@ -69,13 +72,13 @@ def budget(run: Run, variant: int, theme: Theme = LIGHT) -> FigureCard:
     if n == 0:
         return FigureCard(note(figure, theme, "no token yet"), title, "No token yet.", "No token yet.", {})
     every = _columns(run, variant, n)
-    drawn = {key: values for key, values in every.items() if np.isfinite(values).any()}
+    drawn = {key: values for key, values in every.items() if is_measured(values).any()}
     texts = new_texts(run, n)
     table: Table = {"step": list(range(n)), "token": list(texts)}
     table |= {key: column(values) for key, values in every.items()}
     table |= {m: [bool(v) for v in run.series(m, variant)[:n].tolist()] for m in ("match", "tie")}
-    if not drawn:
-        figure = note(figure, theme, "nothing finite was measured")
+    if not any(np.isfinite(values).any() for values in drawn.values()):
+        figure = note(figure, theme, "nothing here is a number")
         return FigureCard(figure, title, _NOTHING, f"{title}: {_NOTHING}", table)
     axis = LogAxis.around(list(drawn.values()), ROOM_FOR_MARKS)
     _draw(figure, drawn, axis, texts, theme)
@@ -96,6 +99,7 @@ def budget(run: Run, variant: int, theme: Theme = LIGHT) -> FigureCard:
             "What of each distance was there anyway; the higher, the further from the model with context.",
             "" if n <= MOST_COLUMNS else f"More than {MOST_COLUMNS} tokens are drawn as steps.",
             *marks,
+            mark_lost(figure, theme, axis.high, list(drawn.values())),
             exact_zeros(list(drawn.values())),
         ]
     )
@@ -104,7 +108,8 @@ def budget(run: Run, variant: int, theme: Theme = LIGHT) -> FigureCard:
 
 
 def worst_replay(run: Run, variant: int) -> Values:
-    """The largest TVD among the replays of SAME_WEIGHTS, [steps]; NaN where none was measured."""
+    """The largest TVD among the replays of SAME_WEIGHTS, [steps]; NaN where none was measured, infinite where
+    one is no number."""
     columns = [run.replay(kind, "tvd", variant) for kind in SAME_WEIGHTS]
     n = min(len(values) for values in columns)
     return np.fmax.reduce([values[:n] for values in columns])
@@ -153,7 +158,8 @@ def _draw(figure: go.Figure, drawn: dict[str, Values], axis: LogAxis, texts: lis
 
 def _mark(figure: go.Figure, run: Run, variant: int, axis: LogAxis, n: int, theme: Theme) -> list[str]:
     match, tie = run.series("match", variant)[:n], run.series("tie", variant)[:n]
-    wrong, tied = np.flatnonzero((match == 0) & (tie == 0)), np.flatnonzero(tie == 1)
+    lost = is_lost(run.series("tvd", variant)[:n])
+    wrong, tied = np.flatnonzero((match == 0) & (tie == 0) & ~lost), np.flatnonzero(tie == 1)
     sentences = []
     for glyph, meta, at, what in (
         ("✗", "differs", wrong, "another token"),
@@ -162,12 +168,12 @@ def _mark(figure: go.Figure, run: Run, variant: int, axis: LogAxis, n: int, them
         add_glyphs(figure, theme, glyph, meta, at, np.full(len(at), 10 ** (axis.high - 0.4)))
         if len(at):
             sentences.append(f"{glyph} at {counted(len(at), 'token')}: {what}.")
-    return sentences or ["Every token is the baseline's."]
+    return sentences or ([] if lost.any() else ["Every token is the baseline's."])
 
 
 def _sparse(drawn: dict[str, Values], n: int) -> str:
     """Which columns exist at some tokens only, and at how many."""
-    counts = {s.words: int(np.isfinite(drawn[s.key]).sum()) for s in _SOURCES if s.key in drawn}
+    counts = {s.words: int(is_measured(drawn[s.key]).sum()) for s in _SOURCES if s.key in drawn}
     few: dict[int, list[str]] = {}
     for words, count in counts.items():
         if count < n:
@@ -177,7 +183,7 @@ def _sparse(drawn: dict[str, Values], n: int) -> str:
 
 
 def _never(every: dict[str, Values]) -> str:
-    names = [s.words.split(":")[0] for s in _SOURCES if not np.isfinite(every[s.key]).any()]
+    names = [s.words.split(":")[0] for s in _SOURCES if not is_measured(every[s.key]).any()]
     return f"Not measured: {', '.join(names)}." if names else ""
 
 
@@ -200,11 +206,12 @@ def _alt(title: str, drawn: dict[str, Values], texts: list[str]) -> str:
     for source in _SOURCES:
         if source.key not in drawn:
             continue
-        finite = np.where(np.isfinite(drawn[source.key]), drawn[source.key], np.nan)
-        worst = int(np.nanargmax(finite))
-        middle = sci(float(np.nanmedian(finite)))
+        values = drawn[source.key]
+        worst = int(np.nanargmax(values))
+        middle = quantile(values, 0.5)
+        assert middle is not None
         parts.append(
-            f"{source.words}: median {middle}, largest {sci(float(finite[worst]))} at token {worst}"
-            f" {quoted(texts[worst])} ({are(int(np.isfinite(finite).sum()), 'token')} measured)."
+            f"{source.words}: median {sci(middle)}, largest {sci(float(values[worst]))} at token {worst}"
+            f" {quoted(texts[worst])} ({are(int(is_measured(values).sum()), 'token')} measured)."
         )
     return " ".join(parts)

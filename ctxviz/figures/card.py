@@ -15,10 +15,13 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from ctxviz.figures.palette import FONT, Theme
+from ctxviz.no_number import NO_NUMBER
 from ctxviz.run import Run
 
 Table = dict[str, list[Any]]
-"""Columns of equal length; cells are text, numbers, booleans or None."""
+"""Columns of equal length; cells are text, numbers, booleans or None for what was not measured; an infinite
+number stands for what is no number."""
+BYTE_ORDER_MARK: Final = "\ufeff"
 
 _FORMULA_STARTS: Final = ("=", "+", "-", "@", "＝", "＋", "－", "＠", "\t", "\r", "\n")
 _SURROGATES: Final = re.compile("[\ud800-\udfff]")
@@ -57,8 +60,14 @@ class FigureCard:
 
 
 def to_csv(table: Table) -> str:
-    """The table as CSV: numbers in full precision, empty where unmeasured, text no spreadsheet executes."""
+    """The table as CSV (RFC 4180, lines end in CRLF), to be encoded in UTF-8.
+
+    Numbers in full precision, empty where not measured, ``no number`` where what was computed is none, text
+    that no spreadsheet executes. It begins with a byte-order mark: without one Excel takes it for another
+    encoding.
+    """
     out = io.StringIO()
+    out.write(BYTE_ORDER_MARK)
     writer = csv.writer(out)
     writer.writerow([_cell(name) for name in table])
     writer.writerows([_cell(value) for value in row] for row in zip(*table.values(), strict=True))
@@ -80,16 +89,16 @@ def _cell(value: object) -> str:
 
 def _number(value: float | np.floating[Any]) -> str:
     if not math.isfinite(value):
-        return ""
+        return "" if math.isnan(value) else NO_NUMBER
     return str(value) if isinstance(value, np.floating) else repr(float(value))
 
 
 def column(values: NDArray[Any]) -> list[Any]:
-    """An array as a table column: Python numbers, None where not finite; float32 keep their short form."""
+    """An array as a table column: Python numbers, None where not measured; float32 keep their short form."""
     if values.dtype.kind != "f":
         return values.tolist()
     cells = list(values) if values.dtype == np.float32 else values.tolist()
-    return [cell if math.isfinite(cell) else None for cell in cells]
+    return [None if math.isnan(cell) else cell for cell in cells]
 
 
 def new_texts(run: Run, steps: int) -> list[str]:

@@ -12,7 +12,9 @@ from ctxviz.figures.card import FigureCard, Table, column, join, note
 from ctxviz.figures.frame import Floats
 from ctxviz.figures.palette import Theme, label
 from ctxviz.figures.text import counted, quoted, sci
+from ctxviz.no_number import NO_NUMBER, is_lost, numbers
 from ctxviz.records import Flags
+from ctxviz.records import Floats as Floats32
 from ctxviz.run import Run
 from ctxviz.settings import EPSILONS, Variant
 
@@ -77,15 +79,28 @@ def find(run: Run, step: int, layer: int, variant: int) -> Cell | Missing:
             "coordinates not kept",
             "The coordinates of this token were not kept; the oldest are dropped once their memory is full.",
         )
-    if np.isnan(vectors.h[layer]).all():
-        first = run.variants[variant].first_layer
+    first = run.variants[variant].first_layer
+    if layer < first:
         return Missing(
             "layer not patched", f"Layer {layer} is not patched; the first patched layer is {first}."
         )
+    if not np.isfinite(vectors.h[layer]).any():
+        return _without_numbers(run, layer, variant, vectors.h[layer])
     kept = (vectors.h, vectors.delta_v, vectors.scale, vectors.delta_scale, vectors.stored)
     h, delta_v, m, delta_m, w = (array[layer].astype(np.float64) for array in kept)
     flags = (m == 0, vectors.uncontrolled[layer], vectors.swallowed[layer])
     return Cell(run.variants[variant], h, delta_v, m, delta_m, w, *flags)
+
+
+def _without_numbers(run: Run, layer: int, variant: int, h: Floats32) -> Missing:
+    lost, dtype = int(is_lost(h).sum()), run.variants[variant].dtype
+    if not lost:
+        return Missing("coordinates not kept", f"The coordinates of layer {layer} were not kept.")
+    return Missing(
+        NO_NUMBER,
+        f"Layer {layer} was computed, and h is no number at {counted(lost, 'coordinate')} of {len(h)}: it or"
+        f" a layer before it overflowed in {dtype}.",
+    )
 
 
 def where(run: Run, step: int, layer: int, variant: int) -> str:
@@ -98,7 +113,7 @@ def epsilon_sentence(cell: Cell, drawn: bool) -> str:
     """How the denominators lie to the epsilon of the cell's dtype; ``drawn`` if the figure has its line."""
     epsilon = EPSILONS[cell.variant.dtype]
     name = f"the epsilon of {cell.variant.dtype}, {sci(epsilon)}"
-    size = np.abs(cell.h[np.isfinite(cell.h)])
+    size = np.abs(numbers(cell.h))
     below = int((size < epsilon).sum())
     if drawn:
         who = f"{counted(below, 'coordinate')} {'has' if below == 1 else 'have'}" if below else "none has"
@@ -117,19 +132,21 @@ def dead_sentence(cell: Cell) -> str:
 
 
 def edge_sentences(x: Floats, y: Floats) -> str:
-    """Counts of what a log-log plane cannot hold: exact zeros, drawn on its edge, and what is not finite."""
+    """Counts of what a log-log plane cannot hold: exact zeros, drawn on its edge, and what is no number."""
     zeros = int(((x == 0) | (y == 0)).sum())
     lost = int((~np.isfinite(x) | ~np.isfinite(y)).sum())
     lie = "lies" if zeros == 1 else "lie"
     return join(
         [
             f"{counted(zeros, 'coordinate')} with an exact 0 {lie} on the edge." if zeros else "",
-            f"{counted(lost, 'coordinate')} not finite and left out." if lost else "",
+            f"{counted(lost, 'coordinate')} {'is' if lost == 1 else 'are'} {NO_NUMBER} and left out."
+            if lost
+            else "",
         ]
     )
 
 
 def extent(values: Floats) -> str:
-    """``3·10⁻⁸ to 2.1``: the smallest and the largest finite value, in words."""
-    finite = values[np.isfinite(values)]
-    return f"{sci(float(finite.min()))} to {sci(float(finite.max()))}" if finite.size else "nothing finite"
+    """``3·10⁻⁸ to 2.1``: the smallest and the largest number, in words."""
+    known = numbers(values)
+    return f"{sci(float(known.min()))} to {sci(float(known.max()))}" if known.size else NO_NUMBER

@@ -37,7 +37,7 @@ _CAPTION: Final = "Each dot is a coordinate: small denominators on the left, lar
 
 @dataclass(frozen=True, slots=True)
 class Coordinate:
-    """One row of the worst table; NaN where not finite."""
+    """One row of the worst table; infinite where it is no number."""
 
     j: int
     h: float
@@ -48,7 +48,8 @@ class Coordinate:
 
 
 def worst_table(vectors: LayerVectors, layer: int, n: int = WORST) -> list[Coordinate]:
-    """The ``n`` coordinates of a layer with the largest |dm_j|, non-finite first; none if it is unpatched."""
+    """The ``n`` coordinates of a layer with the largest |dm_j|; those with a denominator or change that is no
+    number come first. None if it is unpatched."""
     kept = (vectors.h, vectors.delta_v, vectors.scale, vectors.delta_scale)
     h, delta_v, m, delta_m = (array[layer] for array in kept)
     return _worst(h, delta_v, m, delta_m, n)
@@ -57,7 +58,7 @@ def worst_table(vectors: LayerVectors, layer: int, n: int = WORST) -> list[Coord
 def _worst(
     h: NDArray[Any], delta_v: NDArray[Any], m: NDArray[Any], delta_m: NDArray[Any], n: int
 ) -> list[Coordinate]:
-    size = np.where(np.isfinite(delta_m), np.abs(delta_m), np.inf)
+    size = np.where(np.isfinite(h) & np.isfinite(delta_m), np.abs(delta_m), np.inf)
     order = np.argsort(-size, kind="stable")
     patched = ~(np.isnan(h) & np.isnan(delta_m))
     return [

@@ -11,9 +11,11 @@ import plotly.graph_objects as go
 from ctxviz.errors import SettingsError
 from ctxviz.figures.card import FigureCard, blank, column, join, new_texts, note, some_ticks
 from ctxviz.figures.frame import Floats
+from ctxviz.figures.lost import reach
 from ctxviz.figures.palette import CIVIDIS, LIGHT, Theme, label
 from ctxviz.figures.subject import of_run
-from ctxviz.figures.text import counted, plain, power_of_ten, quoted, sci
+from ctxviz.figures.text import counted, equals, plain, power_of_ten, quoted, sci
+from ctxviz.no_number import NO_NUMBER, is_lost, only_numbers
 from ctxviz.records import Flags
 from ctxviz.run import Run
 
@@ -129,7 +131,7 @@ def _draw(
     kinds = {
         "zero": ("circle-open", values == 0),
         "not kept": ("line-ew-open", patched[:, None] & ~kept[None, :]),
-        "not finite": ("x-thin-open", known & ~np.isfinite(values)),
+        NO_NUMBER: ("x-thin-open", known & is_lost(values)),
     }
     for name, (symbol, cells) in kinds.items():
         _add_glyphs(figure, panel, name, symbol, cells, theme)
@@ -183,10 +185,8 @@ def _hover_texts(panel: _Panel, kept: Flags, patched: Flags, texts: list[str]) -
             value = "not patched"
         elif not kept[step]:
             value = "not kept"
-        elif not np.isfinite(panel.values[layer, step]):
-            value = "not finite"
         else:
-            value = f"{panel.symbol} = {sci(float(panel.values[layer, step]))}"
+            value = equals(panel.symbol, float(panel.values[layer, step]))
         return f"layer {layer}, token {step} “{shown[step]}”<br>{value}"
 
     return [[words(layer, step) for step in range(len(texts))] for layer in range(len(patched))]
@@ -221,7 +221,7 @@ def _add_glyphs(figure: go.Figure, panel: _Panel, name: str, symbol: str, cells:
 
 def _sentences(counts: list[dict[str, int]], kept: Flags, first_layer: int) -> list[str]:
     zeros = [count["zero"] for count in counts]
-    lost = [count["not finite"] for count in counts]
+    lost = [count[NO_NUMBER] for count in counts]
     dropped = int((~kept).sum())
     were = "was" if dropped == 1 else "were"
     before = "layer 0 is" if first_layer == 1 else f"layers 0 to {first_layer - 1} are"
@@ -229,7 +229,9 @@ def _sentences(counts: list[dict[str, int]], kept: Flags, first_layer: int) -> l
         f"○ exactly 0: {counted(zeros[0], 'cell')} on the left, {zeros[1]} on the right."
         if any(zeros)
         else "",
-        f"✕ not finite: {counted(lost[0], 'cell')} on the left, {lost[1]} on the right." if any(lost) else "",
+        f"✕ {NO_NUMBER}: {counted(lost[0], 'cell')} on the left, {lost[1]} on the right."
+        if any(lost)
+        else "",
         f"– {counted(dropped, 'token')} {were} not kept." if dropped else "",
         f"{before[0].upper()}{before[1:]} not patched." if first_layer else "",
     ]
@@ -238,13 +240,13 @@ def _sentences(counts: list[dict[str, int]], kept: Flags, first_layer: int) -> l
 def _alt(title: str, panels: tuple[_Panel, ...], texts: list[str]) -> str:
     parts = []
     for panel, word, find in zip(panels, ("smallest", "largest"), (np.nanargmin, np.nanargmax), strict=True):
-        finite = np.where(np.isfinite(panel.values), panel.values, np.nan)
+        finite = only_numbers(panel.values)
         if np.isnan(finite).all():
-            parts.append(f"{panel.symbol}: nothing finite.")
+            parts.append(f"{panel.symbol}: {reach(panel.values)}.")
             continue
         layer, step = np.unravel_index(int(find(finite)), finite.shape)
         parts.append(
-            f"{panel.symbol} from {sci(float(np.nanmin(finite)))} to {sci(float(np.nanmax(finite)))},"
-            f" {word} in layer {layer} at token {step} {quoted(texts[step])}."
+            f"{panel.symbol} {reach(panel.values, 'cell')}, {word} in layer {layer} at token {step}"
+            f" {quoted(texts[step])}."
         )
     return f"{title}, logarithmic. {' '.join(parts)}"

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 import numpy as np
 import plotly.graph_objects as go
 
 from ctxviz.figures.card import FigureCard, blank, column, join, new_texts, note, some_ticks
+from ctxviz.figures.lost import reach
 from ctxviz.figures.metrics import METRICS, Metric, Values, metric_table
 from ctxviz.figures.palette import CIVIDIS, LIGHT, Theme, label
 from ctxviz.figures.subject import of_run
 from ctxviz.figures.text import counted, plain, power_of_ten, quoted, sci
+from ctxviz.no_number import NO_NUMBER, NOT_MEASURED, is_lost, only_numbers
 from ctxviz.run import Run
 
 MANY_CELLS: Final = 4000
@@ -122,11 +125,12 @@ def _add_glyphs(
     if first_layer and np.isnan(values[:first_layer]).all():
         unpatched[:first_layer] = True
         _name_band(figure, first_layer, values.shape[1], theme)
-    past = (logs < low - SLACK) | (logs > high + SLACK) | np.isinf(values)
+    past = (logs < low - SLACK) | (logs > high + SLACK)
     kinds = (
         ("exactly 0", "circle-open", values == 0, "○"),
-        ("past the scale", "x-thin-open", past, "✕"),
-        ("not measured", "line-ew-open", np.isnan(values) & ~unpatched, "–"),
+        ("past the scale", "triangle-up-open", past, "△"),
+        (NO_NUMBER, "x-thin-open", is_lost(values), "✕"),
+        (NOT_MEASURED, "line-ew-open", np.isnan(values) & ~unpatched, "–"),
     )
     ground = np.where(np.isnan(logs), theme.ink, np.where(logs > (low + high) / 2, ON_BRIGHT, ON_DARK))
     sentences = []
@@ -166,16 +170,10 @@ def _name_band(figure: go.Figure, first_layer: int, steps: int, theme: Theme) ->
 def _overlay(values: Values, texts: list[str], about: Metric) -> go.Scatter | go.Scattergl:
     layers, steps = (index.ravel() for index in np.indices(values.shape))
     shown = [plain(text) for text in texts]
-    numbers = column(values.astype(np.float32).ravel())
+    # JSON has no number for what is none; its words stand beside it.
     data: list[list[Any]] = [
-        [
-            int(s),
-            int(y),
-            None if v is None else float(v),
-            shown[s],
-            "not measured" if v is None else sci(float(v)),
-        ]
-        for s, y, v in zip(steps, layers, numbers, strict=True)
+        [int(s), int(y), v if math.isfinite(v) else None, shown[s], sci(v)]
+        for s, y, v in zip(steps, layers, values.astype(np.float32).ravel().tolist(), strict=True)
     ]
     trace = go.Scatter if values.size <= MANY_CELLS else go.Scattergl
     return trace(
@@ -225,14 +223,19 @@ def _axes(figure: go.Figure, run: Run, variant: int, texts: list[str]) -> None:
 
 def _alt(values: Values, about: Metric, name: str, texts: list[str]) -> str:
     size = f"{counted(len(values), 'layer')} by {counted(len(texts), 'token')}"
-    finite = np.where(np.isfinite(values), values, np.nan)
+    lost = is_lost(values)
+    nowhere = ""
+    if lost.any():
+        step = int(lost.any(axis=0).argmax())
+        layer = int(lost[:, step].argmax())
+        nowhere = f" No number first in layer {layer} at token {step} {quoted(texts[step])}."
+    finite = only_numbers(values)
     if np.isnan(finite).all():
-        return f"{about.title} of {name} over {size}: not measured."
+        return f"{about.title} of {name} over {size}: {reach(values, 'cell')}.{nowhere}"
     find = np.nanargmin if about.small_is_bad else np.nanargmax
     layer, step = np.unravel_index(int(find(finite)), finite.shape)
-    low, high = sci(float(np.nanmin(finite))), sci(float(np.nanmax(finite)))
     extreme = "smallest" if about.small_is_bad else "largest"
     return (
-        f"{about.title} ({about.symbol}) of {name} over {size}, logarithmic, from {low} to {high};"
-        f" {extreme} in layer {layer} at token {step} {quoted(texts[step])}."
+        f"{about.title} ({about.symbol}) of {name} over {size}, logarithmic, {reach(values, 'cell')};"
+        f" {extreme} in layer {layer} at token {step} {quoted(texts[step])}.{nowhere}"
     )

@@ -10,10 +10,13 @@ import numpy as np
 import plotly.graph_objects as go
 
 from ctxviz.figures.card import LOG_TICKS, FigureCard, Table, blank, column, join, new_texts, note, tick_step
+from ctxviz.figures.logaxis import missing
+from ctxviz.figures.lost import mark_lost, reach
 from ctxviz.figures.metrics import Values, largest_scale_ratio
 from ctxviz.figures.palette import FLOOR_STYLES, LIGHT, UNPATCHED_STYLES, Theme, label, variant_style
 from ctxviz.figures.subject import of_run
 from ctxviz.figures.text import counted, plain, quoted, sci
+from ctxviz.no_number import is_measured, only_numbers
 from ctxviz.run import Run
 
 HEIGHT: Final = 300
@@ -107,13 +110,15 @@ def _lines(run: Run, chart: _Chart, theme: Theme, legend: bool) -> FigureCard:
         figure.add_trace(_reference_trace(kind, dtype, values, floor, theme))
     _add_marks(figure, run, series, floor, theme)
     _add_zeros(figure, {**series, **named}, floor, theme)
-    _finish(figure, [*series.values(), *references.values()], floor, n, legend)
+    drawn = [*series.values(), *references.values()]
+    _finish(figure, drawn, floor, n, legend)
     _name_references(figure, named, theme)
+    lost = mark_lost(figure, theme, figure.layout.yaxis.range[1], drawn)
     table: Table = {"step": list(range(n)), "token": list(texts)}
     table |= {f"{chart.column} {name}": column(values) for name, values in series.items()}
     table |= {name: column(values) for name, values in named.items()}
     return FigureCard(
-        figure, chart.title, _caption(run, chart, series, named), _alt(chart, series, texts), table
+        figure, chart.title, _caption(run, chart, series, named, lost), _alt(chart, series, texts), table
     )
 
 
@@ -126,7 +131,7 @@ def _references(run: Run, chart: _Chart, n: int) -> dict[tuple[str, str], Values
         if metric is not None
         for dtype in run.dtypes
     }
-    return {key: values for key, values in found.items() if np.isfinite(values).any()}
+    return {key: values for key, values in found.items() if is_measured(values).any()}
 
 
 def _zero_row(columns: list[Values]) -> float:
@@ -257,14 +262,16 @@ def _finish(figure: go.Figure, columns: list[Values], floor: float, n: int, lege
     )
 
 
-def _caption(run: Run, chart: _Chart, series: dict[str, Values], references: dict[str, Values]) -> str:
+def _caption(
+    run: Run, chart: _Chart, series: dict[str, Values], references: dict[str, Values], lost: str
+) -> str:
     n = len(next(iter(series.values())))
     zeros = sum(int((values == 0).sum()) for values in (*series.values(), *references.values()))
-    gaps = sum(int((~np.isfinite(values)).sum()) for values in series.values())
+    drawn = np.stack([np.isfinite(values) for values in series.values()])
     match = np.stack([run.series("match", i)[:n] for i in range(len(series))])
     tie = np.stack([run.series("tie", i)[:n] for i in range(len(series))])
     marks = [
-        "✗ marks another token." if ((match == 0) & (tie == 0)).any() else "",
+        "✗ marks another token." if ((match == 0) & (tie == 0) & drawn).any() else "",
         "≈ marks a tie inside the noise floor." if (tie == 1).any() else "",
     ]
     one = len(series) == 1 and not any((values == 0).any() for values in references.values())
@@ -272,7 +279,8 @@ def _caption(run: Run, chart: _Chart, series: dict[str, Values], references: dic
         [
             chart.meaning,
             f"{_are(zeros, 'token' if one else 'value')} exactly 0." if zeros else "",
-            f"{_are(gaps, 'value')} missing or not finite and left out." if gaps else "",
+            missing(list(series.values())),
+            lost,
             *marks,
         ]
     )
@@ -286,11 +294,10 @@ def _alt(chart: _Chart, series: dict[str, Values], texts: list[str]) -> str:
     kinds = counted(len(series), "variant")
     parts = [f"{chart.title} ({chart.axis}) of {kinds} over {counted(len(texts), 'token')}, logarithmic."]
     for name, values in series.items():
-        finite = np.where(np.isfinite(values), values, np.nan)
+        finite = only_numbers(values)
         if np.isnan(finite).all():
-            parts.append(f"{name}: not measured.")
+            parts.append(f"{name}: {reach(values)}.")
             continue
         worst = int(np.nanargmax(finite))
-        low, high = sci(float(np.nanmin(finite))), sci(float(finite[worst]))
-        parts.append(f"{name}: from {low} to {high}, largest at token {worst} {quoted(texts[worst])}.")
+        parts.append(f"{name}: {reach(values)}, largest at token {worst} {quoted(texts[worst])}.")
     return " ".join(parts)

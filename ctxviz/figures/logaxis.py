@@ -14,6 +14,7 @@ from ctxviz.figures.card import LOG_TICKS
 from ctxviz.figures.metrics import Values
 from ctxviz.figures.palette import Theme
 from ctxviz.figures.text import counted
+from ctxviz.no_number import is_measured
 
 ZERO_ROW: Final = 0.6
 """Decades below the smallest power of ten shown at which exact zeros are drawn."""
@@ -116,9 +117,12 @@ def exact_zeros(columns: Sequence[Values]) -> str:
     return f"{are(zeros, 'value')} exactly 0." if zeros else ""
 
 
-def missing(columns: Sequence[Values], why: str = "missing or not finite and left out") -> str:
-    """A sentence on the values of ``columns`` that cannot be drawn; empty where there are none."""
-    gaps = sum(int((~np.isfinite(values)).sum()) for values in columns)
+def missing(columns: Sequence[Values], why: str = "not measured and left out") -> str:
+    """A sentence on the values of ``columns`` that were not measured; empty where there are none.
+
+    What is no number is counted by :func:`ctxviz.figures.lost.mark_lost`, which marks it.
+    """
+    gaps = sum(int((~is_measured(values)).sum()) for values in columns)
     return f"{are(gaps, 'value')} {why}." if gaps else ""
 
 

@@ -8,6 +8,7 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from ctxviz.no_number import is_lost
 from ctxviz.records import INTEGER_LAYER_METRICS, SOLVER_CASES
 from ctxviz.run import Run
 
@@ -149,24 +150,26 @@ _MATRICES: Final = ("gate_ratio", "up_ratio", "down_ratio")
 
 def signed_table(run: Run, variant: int, metric: str, start: int = 0, end: int | None = None) -> Values:
     """A METRICS quantity from step ``start`` to ``end``, [n_layers, steps], with its sign; NaN where not
-    measured. A category is its index into ``words``."""
+    measured, infinite where it is no number. A category is its index into ``words``."""
     n = len(run) if end is None else end
     names = _MATRICES if metric == "weight_ratio" else (metric,)
     parts = [run.field(name, variant)[:, start:n].astype(np.float64) for name in names]
     values = np.fmax.reduce(parts)
     if metric == "cosine":
-        return 1 - values
+        return np.where(is_lost(values), np.inf, 1 - values)
     if metric in INTEGER_LAYER_METRICS:
         return np.where(values < 0, np.nan, values)
     return values
 
 
 def metric_table(run: Run, variant: int, metric: str) -> Values:
-    """The size of a METRICS quantity as it is drawn, [n_layers, steps]; NaN where not measured."""
+    """The size of a METRICS quantity as it is drawn, [n_layers, steps]; NaN where not measured, infinite
+    where it is no number."""
     return np.abs(signed_table(run, variant, metric))
 
 
 def largest_scale_ratio(run: Run, variant: int) -> Values:
-    """||dm||/||m|| of a variant, largest over its patched layers, [steps]; NaN where no layer is patched."""
+    """||dm||/||m|| of a variant, largest over its patched layers, [steps]; NaN where no layer is patched,
+    infinite where it is no number in one of them."""
     table = run.field("scale_ratio", variant)
     return np.fmax.reduce(table, axis=0).astype(np.float64)

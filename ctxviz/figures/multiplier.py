@@ -83,7 +83,12 @@ def _missing(cell: Cell, lam: float, case: str) -> Missing | None:
             "The rescaled rule stretches the scale by one factor until λ is 0, so Δm = λ / m does not hold;"
             f" in exact arithmetic Δm is the same multiple of m everywhere{middle}.",
         )
-    if not np.isfinite(lam):
+    if np.isinf(lam):
+        return Missing(
+            f"λ is no number: {case}",
+            f"λ of this layer and token was computed and is no number (case: {case}).",
+        )
+    if np.isnan(lam):
         return Missing(f"no λ: {case}", f"The solver gave no λ for this layer and token (case: {case}).")
     if lam == 0:
         largest = sci(float(np.abs(cell.delta_m[~cell.dead]).max(initial=0)))

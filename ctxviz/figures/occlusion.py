@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ctxviz.figures.card import FigureCard, Table, blank, column, join
 from ctxviz.figures.palette import CIVIDIS, LIGHT, Theme
 from ctxviz.figures.text import counted, plain, quoted, sci
+from ctxviz.no_number import all_computed, computed, numbers, only_numbers
 from ctxviz.picture_findings import GREY, Colour, Occlusion
 from ctxviz.pictures import Picture
 
@@ -67,7 +68,7 @@ def occlusion(found: Occlusion, picture: Picture, theme: Theme = LIGHT) -> Figur
 
 
 def field(found: Occlusion) -> NDArray[np.float64]:
-    """Distances [grid, grid], NaN where not measured."""
+    """Distances [grid, grid], NaN where not measured, infinite where there is no distribution."""
     values = np.full((found.grid, found.grid), np.nan)
     for square in found.squares:
         values[square.row, square.column] = square.tvd
@@ -75,10 +76,11 @@ def field(found: Occlusion) -> NDArray[np.float64]:
 
 
 def strongest(values: NDArray[np.float64]) -> tuple[int, int] | None:
-    """Row and column of the largest distance; None where all are too small to tell."""
-    if not (np.nan_to_num(values) > FAINT).any():
+    """Row and column of the largest distance that is a number; None where all are too small to tell."""
+    known = only_numbers(values)
+    if not (known > FAINT).any():
         return None
-    row, column = divmod(int(np.nanargmax(values)), len(values))
+    row, column = divmod(int(np.nanargmax(known)), len(known))
     return row, column
 
 
@@ -128,14 +130,14 @@ def _field(found: Occlusion, values: NDArray[np.float64], theme: Theme) -> go.He
         [
             "not measured"
             if (s := by_place.get((r, c))) is None
-            else f"TVD {sci(s.tvd)}<br>probability of “{plain(found.token)}” {sci(s.probability)}"
+            else f"TVD {sci(s.tvd)}<br>probability of “{plain(found.token)}” {sci(computed(s.probability))}"
             f"<br>most probable “{plain(s.says)}”"
             for c in range(g)
         ]
         for r in range(g)
     ]
     return go.Heatmap(
-        x=centres, y=centres, z=np.where(np.isfinite(values), values, np.nan), xaxis="x2", yaxis="y2",
+        x=centres, y=centres, z=only_numbers(values), xaxis="x2", yaxis="y2",
         zmin=0, zmax=_top(values),
         colorscale=list(CIVIDIS), xgap=1, ygap=1, customdata=hover,
         hovertemplate="%{customdata}<extra></extra>",
@@ -151,7 +153,7 @@ def _field(found: Occlusion, values: NDArray[np.float64], theme: Theme) -> go.He
 
 def _top(values: NDArray[np.float64]) -> float:
     """Where the colours end."""
-    return max(LEAST_TOP, float(np.nanmax(values, initial=0.0)))
+    return max(LEAST_TOP, float(numbers(values).max(initial=0.0)))
 
 
 def _ink(value: float, values: NDArray[np.float64]) -> str:
@@ -160,8 +162,8 @@ def _ink(value: float, values: NDArray[np.float64]) -> str:
 
 
 def _write(figure: go.Figure, values: NDArray[np.float64], theme: Theme) -> None:
-    """Numbers on the squares where there is room; a dash on those without a value."""
-    largest = float(np.nanmax(values, initial=0.0))
+    """Numbers on the squares where there is room; a dash on those not measured, ✕ where it is no number."""
+    largest = float(numbers(values).max(initial=0.0))
     written = len(values) <= WRITTEN and largest >= WORTH_WRITING
     rows, columns = np.nonzero(np.ones_like(values, bool) if written else ~np.isfinite(values))
     if not len(rows):
@@ -180,7 +182,7 @@ def _write(figure: go.Figure, values: NDArray[np.float64], theme: Theme) -> None
 def short(value: float) -> str:
     """A distance in four characters, the exact one is in the hover text and the CSV."""
     if not np.isfinite(value):
-        return "–"
+        return "–" if np.isnan(value) else "✕"
     return "<.01" if 0 < value < 0.005 else f"{value:.2f}"
 
 
@@ -214,7 +216,7 @@ def _caption(found: Occlusion, values: NDArray[np.float64], picture: Picture) ->
             "The colour tells how far the answer moves (TVD) when this square is covered.",
             _strongest_words(found, best),
             "The picture is drawn square, as the model sees it." if wide != high else "",
-            f"– {counted(lost, 'square')} gave no distribution." if lost else "",
+            f"✕ {counted(lost, 'square')} gave no distribution." if lost else "",
             f"– {counted(waiting, 'square')} not covered yet." if waiting else "",
         ]
     )
@@ -266,10 +268,7 @@ def _control(found: Occlusion) -> str:
 
 
 def _alt(found: Occlusion, values: NDArray[np.float64]) -> str:
-    rows = "; ".join(
-        f"row {r + 1}: " + ", ".join("none" if not np.isfinite(v) else sci(v) for v in row)
-        for r, row in enumerate(values)
-    )
+    rows = "; ".join(f"row {r + 1}: " + ", ".join(sci(v) for v in row) for r, row in enumerate(values))
     size = f"{found.grid} by {found.grid} squares"
     return f"{size}, TVD after covering each, {rows}. {_strongest_words(found, strongest(values))}".rstrip()
 
@@ -279,7 +278,8 @@ def _table(found: Occlusion) -> Table:
     n = len(squares)
 
     def numbers(name: str) -> list[float | None]:
-        return column(np.array([getattr(s, name) for s in squares], dtype=float))
+        # Each square was computed, so what is missing of it is no number.
+        return column(all_computed([getattr(s, name) for s in squares], np.float64))
 
     return {
         "row": [s.row + 1 for s in squares],
@@ -287,9 +287,11 @@ def _table(found: Occlusion) -> Table:
         "tvd": numbers("tvd"),
         "tvd_with_context": numbers("context_tvd"),
         "token": [found.token] * n,
-        "probability_whole": column(np.full(n, found.probability)),
+        "probability_whole": column(all_computed(np.full(n, found.probability), np.float64)),
         "probability": numbers("probability"),
-        "probability_whole_with_context": column(np.full(n, found.context_probability)),
+        "probability_whole_with_context": column(
+            all_computed(np.full(n, found.context_probability), np.float64)
+        ),
         "probability_with_context": numbers("context_probability"),
         "most_probable": [s.says for s in squares],
     }

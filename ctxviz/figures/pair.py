@@ -9,9 +9,11 @@ import plotly.graph_objects as go
 
 from ctxviz.figures.card import FigureCard, Table, blank, column, join, new_texts, note, tick_step
 from ctxviz.figures.logaxis import LogAxis, are, below_plot, exact_zeros, mark_tokens, missing
+from ctxviz.figures.lost import mark_lost, reach
 from ctxviz.figures.metrics import Values
 from ctxviz.figures.palette import LIGHT, NOISE_DASH, Style, Theme, label
 from ctxviz.figures.text import counted, plain, quoted, readable, sci
+from ctxviz.no_number import is_measured, only_numbers
 from ctxviz.run import Run
 
 HEIGHT: Final = 520
@@ -75,7 +77,7 @@ def pair(
     words = [label(run.variants[v], run.variants) for run, v in zip(runs, variants, strict=True)]
     labels = [f"{name}: {word}" for name, word in zip(escaped, words, strict=True)]
     for i, (run, values) in enumerate(zip(runs, tvd, strict=True)):
-        if np.isfinite(floors[i]).any():
+        if is_measured(floors[i]).any():
             figure.add_trace(_floor_trace(escaped[i], floors[i], STYLES[i], FLOOR_DASHES[i]))
         figure.add_trace(_line(labels[i], values, axis, new_texts(run, lengths[i]), STYLES[i]))
     counts = _mark(figure, runs, variants, tvd, axis, theme)
@@ -93,6 +95,7 @@ def pair(
             counts,
             exact_zeros(tvd),
             missing(tvd),
+            mark_lost(figure, theme, axis.high, [*tvd, *floors]),
             _without_ratio(ratio),
         ]
     )
@@ -111,11 +114,13 @@ def _floor(run: Run, variant: int, n: int) -> Values:
 
 
 def _ratio(left: Values, right: Values) -> Values:
-    """log10 of right over left at the steps both have; NaN where either is 0 or not finite."""
+    """log10 of right over left at the steps both have; infinite, no number, where either is 0 or none itself,
+    NaN where either was not measured."""
     n = min(len(left), len(right))
     a, b = left[:n], right[:n]
     usable = np.isfinite(a) & np.isfinite(b) & (a > 0) & (b > 0)
-    return np.where(usable, np.log10(np.where(usable, b, 1)) - np.log10(np.where(usable, a, 1)), np.nan)
+    none = np.where(is_measured(a) & is_measured(b), np.inf, np.nan)
+    return np.where(usable, np.log10(np.where(usable, b, 1)) - np.log10(np.where(usable, a, 1)), none)
 
 
 def _line(name: str, values: Values, axis: LogAxis, texts: list[str], style: Style) -> go.Scatter:
@@ -147,11 +152,11 @@ def _floor_trace(name: str, values: Values, style: Style, dash: str) -> go.Scatt
 
 
 def _ratio_trace(ratio: Values, names: tuple[str, ...], theme: Theme) -> go.Bar:
-    worse = np.where(np.nan_to_num(ratio) > 0, STYLES[1].color, STYLES[0].color)
-    hatch = np.where(np.nan_to_num(ratio) > 0, "/", "")
+    worse = np.where(ratio > 0, STYLES[1].color, STYLES[0].color)
+    hatch = np.where(ratio > 0, "/", "")
     return go.Bar(
         x=np.arange(len(ratio)),
-        y=ratio,
+        y=only_numbers(ratio),
         yaxis="y2",
         name="ratio",
         showlegend=False,
@@ -211,7 +216,9 @@ def _name_parting(figure: go.Figure, runs: tuple[Run, Run], step: int, theme: Th
 
 def _without_ratio(ratio: Values) -> str:
     none = int((~np.isfinite(ratio)).sum())
-    return f"No ratio at {counted(none, 'token')}, where a distance is 0 or missing." if none else ""
+    return (
+        f"No ratio at {counted(none, 'token')}, where a distance is 0, no number or missing." if none else ""
+    )
 
 
 def _middle(ratio: Values, names: tuple[str, ...]) -> str:
@@ -273,10 +280,5 @@ def _alt(
 ) -> str:
     parts = [f"{title}: TVD, logarithmic, and the ratio below."]
     for name, word, values in zip(names, labels, tvd, strict=True):
-        finite = values[np.isfinite(values)]
-        if finite.size:
-            ends = f"{sci(float(finite.min()))} to {sci(float(finite.max()))}"
-            parts.append(f"{name}, {word}: {counted(len(values), 'token')}, from {ends}.")
-        else:
-            parts.append(f"{name}, {word}: not measured.")
+        parts.append(f"{name}, {word}: {counted(len(values), 'token')}, {reach(values)}.")
     return join([*parts, _parting(runs, step, names)])

@@ -10,6 +10,7 @@ import numpy as np
 from ctxviz.figures.metrics import Values
 from ctxviz.figures.palette import label
 from ctxviz.figures.text import counted, sci
+from ctxviz.no_number import NO_NUMBER, is_lost, is_measured, numbers
 from ctxviz.replaying import SAME_WEIGHTS, carried, failed, measured, worst_kind
 from ctxviz.run import Run
 from ctxviz.settings import HELD
@@ -45,9 +46,10 @@ def bits_sentence(run: Run, variant: int) -> str:
         where = "the one token" if same == 1 else f"all {same} tokens"
         return f"By the same kernel the weights gave the same logits bit for bit, at {where}."
     n = counted(len(shift), "token")
-    finite = shift[np.isfinite(shift)]
-    gap = f"a logit moved by up to {sci(float(finite.max()))}" if finite.size else "no logit was finite"
-    return f"By the same kernel the weights gave the same logits at {same} of {n}; {gap}."
+    known, lost = numbers(shift), int(is_lost(shift).sum())
+    gaps = [f"a logit moved by up to {sci(float(known.max()))}"] * bool(known.size)
+    gaps += [f"logits are no numbers at {counted(lost, 'token')}"] * bool(lost)
+    return f"By the same kernel the weights gave the same logits at {same} of {n}; {', and '.join(gaps)}."
 
 
 def meaning(run: Run, variant: int) -> str:
@@ -58,7 +60,7 @@ def meaning(run: Run, variant: int) -> str:
     where = measured(run, variant, kind)
     building = run.series("tvd", variant)[: len(where)][where]
     again = run.replay(kind, "tvd", variant)[: len(where)][where]
-    if not np.isfinite(building).any():
+    if not numbers(building).size:
         return (
             "The logits were no numbers already while the patch was built, so whether the weights carry the"
             " context cannot be told."
@@ -76,7 +78,7 @@ def meaning(run: Run, variant: int) -> str:
             f" {failures} of {counted(int(where.sum()), 'token')} ({_up_to(again)}), though the patch"
             f" was built to {built}."
         )
-    if not np.isfinite(again).any():
+    if not numbers(again).size:
         return (
             f"The weights do not carry the context: run {phrase}, they give logits that are no numbers,"
             f" though the patch was built to {built}."
@@ -90,12 +92,13 @@ def meaning(run: Run, variant: int) -> str:
 def control_sentence(run: Run, variant: int) -> str:
     """What the same move does to the model with its context; empty where that was not measured."""
     moved = run.reference("ulp_tvd", run.variants[variant].dtype)
-    finite = moved[np.isfinite(moved)]
-    if not finite.size:
+    known = moved[is_measured(moved)]
+    if not known.size:
         return ""
+    change = f"changes by TVD {_largest(known)} at most" if numbers(known).size else f"gives {_up_to(known)}"
     return (
-        "The model with its context, its kept tokens moved in the same way, changes by TVD"
-        f" {_largest(finite)} at most ({counted(len(finite), 'token')} measured)."
+        f"The model with its context, its kept tokens moved in the same way, {change}"
+        f" ({counted(len(known), 'token')} measured)."
     )
 
 
@@ -106,7 +109,7 @@ def replays_sentence(run: Run) -> str:
     """
     groups: dict[str, list[int]] = {}
     for i in range(len(run.variants)):
-        answer = carried(run, i) if np.isfinite(run.series("tvd", i)).any() else None
+        answer = carried(run, i) if numbers(run.series("tvd", i)).size else None
         if answer is not None:
             groups.setdefault(answer, []).append(i)
     parts = []
@@ -142,14 +145,17 @@ def _reach(run: Run, variants: list[int]) -> str:
 
 
 def _up_to(values: Values, noun: str = "token") -> str:
-    """The largest of the TVDs that were measured, and how many ``noun`` gave no distribution."""
-    lost = int((~np.isfinite(values)).sum())
+    """The largest of the TVDs that are numbers, and how many ``noun`` gave no distribution."""
+    lost = int(is_lost(values).sum())
     if lost == len(values):
         return "logits that are no numbers"
     more = f", and {counted(lost, noun)} gave logits that are no numbers" if lost else ""
-    return f"TVD up to {_largest(values)}{more}"
+    return f"TVD up to {sci(float(numbers(values).max()))}{more}"
 
 
 def _largest(values: Values) -> str:
-    finite = values[np.isfinite(values)]
-    return sci(float(finite.max())) if finite.size else "not finite"
+    """The largest number, and in brackets at how many tokens there is none."""
+    known, lost = numbers(values), int(is_lost(values).sum())
+    if not known.size:
+        return NO_NUMBER
+    return sci(float(known.max())) + (f" ({NO_NUMBER} at {counted(lost, 'token')})" if lost else "")

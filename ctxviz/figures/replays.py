@@ -10,11 +10,13 @@ from numpy.typing import NDArray
 
 from ctxviz.figures.card import FigureCard, Table, blank, column, join, new_texts, note, tick_step
 from ctxviz.figures.logaxis import LogAxis, are, below_plot, exact_zeros, mark_tokens, missing
+from ctxviz.figures.lost import mark_lost, reach
 from ctxviz.figures.metrics import Values
 from ctxviz.figures.palette import LIGHT, NOISE_DASH, UNPATCHED_DASH, Style, Theme, label
 from ctxviz.figures.replay_words import KIND_WORDS
 from ctxviz.figures.subject import of_run
 from ctxviz.figures.text import counted, plain, quoted, sci
+from ctxviz.no_number import NO_NUMBER, is_lost, is_measured
 from ctxviz.replaying import differs, measured, ties
 from ctxviz.run import Run
 from ctxviz.settings import HELD, REPLAYS
@@ -63,7 +65,7 @@ def drift_lines(run: Run, step: int, variant: int, theme: Theme = LIGHT) -> Figu
     name = label(run.variants[variant], run.variants)
     title = f"How a small difference grows, token {step} {quoted(text)}, {name}"
     columns = {k: run.field(f"drift_{k}", variant)[:, step : step + 1].ravel().astype(float) for k in REPLAYS}
-    columns = {kind: values for kind, values in columns.items() if np.isfinite(values).any()}
+    columns = {kind: values for kind, values in columns.items() if is_measured(values).any()}
     if not columns:
         return _nothing(run, variant, theme, title, "replay at this token")
     error = run.field("output_error", variant)[:, step].astype(float)
@@ -85,6 +87,7 @@ def drift_lines(run: Run, step: int, variant: int, theme: Theme = LIGHT) -> Figu
             "Each replay's difference from the building pass after every layer; straight is steady growth.",
             exact_zeros(list(columns.values())),
             missing([*columns.values(), error]),
+            mark_lost(figure, theme, axis.high, [*columns.values(), error]),
         ]
     )
     table: Table = {"layer": layers.tolist(), "output_error": column(error)}
@@ -122,7 +125,8 @@ def _token_card(
     below_plot(figure)
     unmeasured = _unmeasured(run, variant, kinds, n)
     measured_only = [values[measured(run, variant, kind)[:n]] for kind, values in replays.items()]
-    caption = join([lead, counts, exact_zeros(drawn), unmeasured, missing([built, *measured_only])])
+    lost = mark_lost(figure, theme, axis.high, drawn)
+    caption = join([lead, counts, exact_zeros(drawn), unmeasured, missing([built, *measured_only]), lost])
     table: Table = {"step": list(range(n)), "token": list(texts), "tvd building": column(built)}
     for kind, values in replays.items():
         match = run.replay(kind, "match", variant)[:n]
@@ -138,7 +142,7 @@ def _references(run: Run, variant: int, n: int) -> dict[str, Values]:
     dtype = run.variants[variant].dtype
     kinds = (("noise floor", "noise_floor_tvd"), ("no patch", "unpatched_tvd"))
     found = {name: run.reference(metric, dtype)[:n] for name, metric in kinds}
-    return {name: values for name, values in found.items() if np.isfinite(values).any()}
+    return {name: values for name, values in found.items() if is_measured(values).any()}
 
 
 def _kind_trace(
@@ -209,20 +213,20 @@ def _growth(kind: str, values: Values) -> str:
     """From which difference to which, and the factor of one layer, over the layers with a difference."""
     name = KIND_WORDS[kind].short
     at = np.flatnonzero(np.isfinite(values) & (values > 0))
+    lost = int(is_lost(values).sum())
+    nowhere = f", {NO_NUMBER} in {counted(lost, 'layer')}" if lost else ""
     if not len(at):
-        return f"{name[0].upper()}{name[1:]}: no difference in any layer."
+        none = NO_NUMBER if lost else "no difference"
+        return f"{name[0].upper()}{name[1:]}: {none} in any layer."
     first, last = int(at[0]), int(at[-1])
     start, end = float(values[first]), float(values[last])
     factor = f", {sci((end / start) ** (1 / (last - first)))} times a layer" if last > first else ""
     ends = f"{sci(start)} after layer {first}, {sci(end)} after layer {last}"
-    return f"{name[0].upper()}{name[1:]}: {ends}{factor}."
+    return f"{name[0].upper()}{name[1:]}: {ends}{factor}{nowhere}."
 
 
 def _range(name: str, values: Values) -> str:
-    finite = values[np.isfinite(values)]
-    if not finite.size:
-        return f"{name}: not measured."
-    return f"{name}: from {sci(float(finite.min()))} to {sci(float(finite.max()))}."
+    return f"{name}: {reach(values)}."
 
 
 def _nothing(run: Run, variant: int, theme: Theme, title: str, what: str) -> FigureCard:

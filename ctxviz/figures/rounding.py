@@ -13,6 +13,7 @@ from ctxviz.figures.palette import LIGHT, Theme, variant_style
 from ctxviz.figures.scatter import Look, add_flags, add_line, add_points, dead_look, log_axes, name_points
 from ctxviz.figures.subject import of_run
 from ctxviz.figures.text import counted, sci
+from ctxviz.no_number import all_computed
 from ctxviz.run import Run
 from ctxviz.settings import EPSILONS
 
@@ -75,17 +76,18 @@ def rounding(run: Run, step: int, layer: int, variant: int, theme: Theme = LIGHT
     if isinstance(cell, Missing):
         return cell.card(figure, title, theme)
     error = stored_error(cell.w, cell.delta_m, cell.variant.dtype)
-    x, cost = np.abs(cell.w + cell.delta_m), np.abs(error * cell.h)
+    with np.errstate(invalid="ignore"):
+        x, cost = np.abs(cell.w + cell.delta_m), all_computed(np.abs(error * cell.h), np.float64)
     frame = Frame.around(x, cost)
     at = frame.place(x, cost)
     half = float(np.log10(EPSILONS[cell.variant.dtype] / 2))
     add_line(figure, frame, at, "½ε·|w + Δm|", theme, half)
-    hover = {"w": cell.w, "Δm": cell.delta_m, "error": error, "h": cell.h, "error · h": error * cell.h}
+    hover = {"w": cell.w, "Δm": cell.delta_m, "error": error, "h": cell.h, "|error · h|": cost}
     live = Look("live", variant_style(cell.variant, variant).color)
     for chosen, look in ((~cell.dead, live), (cell.dead, dead_look(theme))):
         add_points(figure, at, cell, chosen, look, hover)
     flags = add_flags(figure, at, cell, theme, ("swallowed",))
-    order = np.argsort(-np.nan_to_num(cost, nan=-1, posinf=-1), kind="stable")[:NAMED]
+    order = np.argsort(-np.where(np.isfinite(cost), cost, -1), kind="stable")[:NAMED]
     named = [int(j) for j in order if np.isfinite(cost[j]) and cost[j] > 0]
     name_points(figure, frame, at, {j: str(j) for j in named}, theme)
     log_axes(figure, frame)

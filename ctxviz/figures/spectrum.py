@@ -14,6 +14,7 @@ from ctxviz.figures.palette import LIGHT, Theme, variant_style
 from ctxviz.figures.scatter import Look, add_flags, add_points, dead_look
 from ctxviz.figures.subject import of_run
 from ctxviz.figures.text import counted, sci
+from ctxviz.no_number import NO_NUMBER
 from ctxviz.run import Run
 from ctxviz.settings import EPSILONS
 
@@ -145,7 +146,9 @@ def _edges(h: Floats) -> str:
     return join(
         [
             f"{counted(zeros, 'coordinate')} {are} exactly 0, drawn on the lowest row." if zeros else "",
-            f"{counted(lost, 'coordinate')} not finite and left out." if lost else "",
+            f"{counted(lost, 'coordinate')} {'is' if lost == 1 else 'are'} {NO_NUMBER} and left out."
+            if lost
+            else "",
         ]
     )
 

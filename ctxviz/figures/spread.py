@@ -10,10 +10,12 @@ import plotly.graph_objects as go
 
 from ctxviz.figures.card import FigureCard, Table, blank, join, note
 from ctxviz.figures.logaxis import LogAxis, below_plot, exact_zeros, missing
+from ctxviz.figures.lost import mark_lost
 from ctxviz.figures.metrics import Values
 from ctxviz.figures.palette import LIGHT, Theme, label, variant_style
 from ctxviz.figures.statistics import wilson
 from ctxviz.figures.text import counted, plain, readable, sci
+from ctxviz.no_number import is_lost, is_measured
 from ctxviz.run import Run
 from ctxviz.settings import Variant
 
@@ -34,21 +36,24 @@ def tvd_boxes(runs: Named, theme: Theme = LIGHT, floor: float | None = None) -> 
     lead = "One box per prompt and variant: the middle half of its tokens, median, whiskers to the extremes."
     figure = blank(theme, height=420, x_title="prompt", y_title="TVD")
     names, variants, every = _names(runs), _variants(runs, floor), _samples(runs, floor)
-    samples = {key: values for key, values in every.items() if np.isfinite(values).any()}
+    samples = {key: values for key, values in every.items() if is_measured(values).any()}
     if not samples:
         reason = "There is no token to compare; choose runs with at least one token."
         return FigureCard(note(figure, theme, "no token yet"), title, lead, reason, {})
     axis = LogAxis.around(list(samples.values()))
     width = GROUP_WIDTH / len(variants)
+    offsets = [(i - (len(variants) - 1) / 2) * width for i in range(len(variants))]
     for i, variant in enumerate(variants):
         mine = {p: values for (p, v), values in samples.items() if v == variant}
-        offset = (i - (len(variants) - 1) / 2) * width
-        figure.add_trace(_box(variant, i, variants, mine, offset, width, axis))
+        figure.add_trace(_box(variant, i, variants, mine, offsets[i], width, axis))
     axis.apply(figure, theme)
+    places = [np.full(len(values), p + offsets[variants.index(v)]) for (p, v), values in samples.items()]
+    lost = mark_lost(figure, theme, axis.high, list(samples.values()), places)
     _name_prompts(figure, names)
     below_plot(figure, -0.2)
     columns = list(every.values())
-    caption = join([lead, _zeros(columns), missing(columns)])
+    beyond = f"{lost} A box or whisker that ends there goes on." if lost else ""
+    caption = join([lead, _zeros(columns), missing(columns), beyond])
     alt = join(
         [
             f"{title} of {counted(len(names), 'prompt')} and {counted(len(variants), 'variant')}.",
@@ -122,9 +127,9 @@ def _samples(runs: Named, floor: float | None) -> dict[tuple[int, Variant], Valu
 
 
 def five(values: Values) -> tuple[float, ...]:
-    """Minimum, quartiles and maximum of the finite values, each a value that was measured."""
-    finite = values[np.isfinite(values)]
-    return tuple(np.quantile(finite, [0, 0.25, 0.5, 0.75, 1], method="inverted_cdf").tolist())
+    """Minimum, quartiles and maximum, each a measured value; what is no number is larger than any."""
+    known = values[is_measured(values)]
+    return tuple(np.quantile(known, [0, 0.25, 0.5, 0.75, 1], method="inverted_cdf").tolist())
 
 
 def _box(
@@ -138,8 +143,9 @@ def _box(
 ) -> go.Box:
     """Quartiles are values that were measured, so that a logarithm never has to average a zero."""
     style, name = variant_style(variant, index), label(variant, among)
-    numbers = np.array([axis.place(np.array(five(values))) for values in mine.values()])
-    low, q1, median, q3, high = numbers.T
+    ends = np.array([five(values) for values in mine.values()])
+    # What is no number lies beyond the scale: a box that holds it runs to the edge.
+    low, q1, median, q3, high = np.where(is_lost(ends), 10**axis.high, axis.place(ends)).T
     return go.Box(
         x=np.array(list(mine)) + offset,
         lowerfence=low,
@@ -151,7 +157,7 @@ def _box(
         width=width * 0.82,
         line={"color": style.color, "width": 2},
         fillcolor=_clear(style.color) if style.dash == "solid" else "rgba(0,0,0,0)",
-        hoverinfo="y+name",
+        hoverinfo="name" if is_lost(ends).any() else "y+name",
         meta="box",
     )
 
@@ -188,15 +194,16 @@ def _alt(samples: dict[tuple[int, Variant], Values], names: list[str], variants:
 def _box_table(
     samples: dict[tuple[int, Variant], Values], names: list[str], variants: list[Variant]
 ) -> Table:
-    table: Table = {name: [] for name in ("prompt", "variant", "tokens", "zeros", "missing", *QUARTILES)}
+    counts = ("tokens", "zeros", "missing", "no number")
+    table: Table = {name: [] for name in ("prompt", "variant", *counts, *QUARTILES)}
     for (p, variant), values in samples.items():
-        gaps = int((~np.isfinite(values)).sum())
         row = [
             names[p],
             label(variant, variants),
             len(values),
             int((values == 0).sum()),
-            gaps,
+            int((~is_measured(values)).sum()),
+            int(is_lost(values).sum()),
             *five(values),
         ]
         for cells, value in zip(table.values(), row, strict=True):

@@ -8,6 +8,7 @@ from math import sqrt
 import numpy as np
 
 from ctxviz.figures.metrics import Values, largest_scale_ratio
+from ctxviz.no_number import is_measured
 from ctxviz.replaying import failed, measured
 from ctxviz.run import Run
 from ctxviz.settings import REPLAY_KINDS
@@ -26,7 +27,7 @@ class ReplaySummary:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A variant over its ``n`` tokens; None where nothing finite was measured.
+    """A variant over its ``n`` tokens; None where nothing was measured, infinite where it is no number.
 
     ``ties`` are mismatches inside the noise floor and not among ``matches``. ``largest_change`` is the
     largest |dm|, ``scale_ratio`` the largest ||dm||/||m||, over layers and tokens. ``replays`` holds the
@@ -84,9 +85,16 @@ def summary(run: Run, variant: int) -> Summary:
 
 
 def quantile(values: Values, q: float) -> float | None:
-    """A quantile of the finite values, linear between neighbours; None where there are none."""
-    finite = values[np.isfinite(values)]
-    return float(np.quantile(finite, q)) if finite.size else None
+    """A quantile of what was measured, linear between neighbours; None where nothing was.
+
+    What is no number counts as larger than any, so the worst value is no number as soon as one is.
+    """
+    known = values[is_measured(values)]
+    if not known.size:
+        return None
+    low, high = (float(np.quantile(known, q, method=way)) for way in ("lower", "higher"))
+    # Next to an infinite neighbour numpy's interpolation is NaN, even of weight 0.
+    return high if low == high or np.isinf(high) else float(np.quantile(known, q))
 
 
 def _any(run: Run, variant: int, kind: str) -> bool:

@@ -10,8 +10,10 @@ import plotly.graph_objects as go
 
 from ctxviz.figures.card import FigureCard, Table, blank, column, join, note, some_ticks
 from ctxviz.figures.logaxis import LogAxis, are, below_plot, exact_zeros
+from ctxviz.figures.lost import mark_lost, reach
 from ctxviz.figures.palette import LIGHT, Theme, label
 from ctxviz.figures.text import plain, quoted, readable, sci
+from ctxviz.no_number import NO_NUMBER, NOT_MEASURED, is_lost, is_measured
 from ctxviz.picture_findings import PARTS, Swap, Voice
 from ctxviz.records import TopTokens
 
@@ -37,7 +39,7 @@ def swap_distances(found: Swap, theme: Theme = LIGHT) -> FigureCard:
     layers = np.arange(len(columns[0]))
     axis = LogAxis.around(columns)
     for part, values in zip(PARTS, columns, strict=True):
-        if not np.isfinite(values).any():
+        if not is_measured(values).any():
             continue
         colour, symbol, dash = _STYLES[part]
         figure.add_trace(
@@ -45,11 +47,12 @@ def swap_distances(found: Swap, theme: Theme = LIGHT) -> FigureCard:
                 x=layers, y=axis.place(values), name=WORDS[part], mode="lines+markers",
                 line={"color": colour, "dash": dash, "width": 2},
                 marker={"symbol": symbol, "size": 9, "color": colour},
-                customdata=["not measured" if not np.isfinite(v) else sci(float(v)) for v in values],
+                customdata=[sci(float(v)) for v in values],
                 hovertemplate=f"layer %{{x}}, {WORDS[part]}<br>%{{customdata}}<extra></extra>",
             )
         )  # fmt: skip
     axis.apply(figure, theme)
+    mark_lost(figure, theme, axis.high, columns)
     figure.update_xaxes(tickvals=some_ticks(len(layers)), range=[-0.5, len(layers) - 0.5])
     if any(np.isfinite(values).any() for values in columns):
         below_plot(figure, -0.2)
@@ -84,9 +87,7 @@ def _gap_words(found: Swap, columns: list[np.ndarray]) -> list[str]:
     made = [found.made[part][first:] for part in PARTS]
     absent = [WORDS[part] for part, flags in zip(PARTS, made, strict=True) if not flags.any()]
     some = sum(int((~flags).sum()) for flags in made if flags.any())
-    unmeasured = sum(
-        int((flags & ~np.isfinite(values[first:])).sum()) for flags, values in zip(made, columns, strict=True)
-    )
+    lost = sum(int(is_lost(values).sum()) for values in columns)
     words = []
     if first:
         words.append(f"Layers before {first} are not patched.")
@@ -94,20 +95,18 @@ def _gap_words(found: Swap, columns: list[np.ndarray]) -> list[str]:
         words.append(f"These patches have no {', no '.join(absent)} for both pictures.")
     if some:
         words.append(f"{are(some, 'value')} missing, where A or B gives no such update in that layer.")
-    if unmeasured:
-        words.append(f"{are(unmeasured, 'value')} missing, where A's update is zero or one is not finite.")
+    if lost:
+        zero = "where A's update is zero or one is no number itself"
+        words.append(f"✗ at the upper edge: {are(lost, 'value')} {NO_NUMBER}, {zero}.")
     return words
 
 
 def _distance_alt(columns: list[np.ndarray]) -> str:
     parts = []
     for part, values in zip(PARTS, columns, strict=True):
-        finite = values[np.isfinite(values)]
-        if finite.size:
-            parts.append(f"{WORDS[part]} from {sci(float(finite.min()))} to {sci(float(finite.max()))}")
-    return (
-        "Relative distance of two pictures' patches by layer: " + ("; ".join(parts) or "not measured") + "."
-    )
+        if is_measured(values).any():
+            parts.append(f"{WORDS[part]} {reach(values, 'layer')}")
+    return "Relative distance of two pictures' patches by layer: " + ("; ".join(parts) or NOT_MEASURED) + "."
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,13 +9,15 @@ from typing import Final
 import numpy as np
 import plotly.graph_objects as go
 
-from ctxviz.figures.card import FigureCard, Table, blank, join, note
+from ctxviz.figures.card import FigureCard, Table, blank, column, join, note
 from ctxviz.figures.heatmap import ON_BRIGHT, ON_DARK
-from ctxviz.figures.logaxis import LogAxis, below_plot, exact_zeros, missing
+from ctxviz.figures.logaxis import LogAxis, are, below_plot, exact_zeros, missing
+from ctxviz.figures.lost import mark_lost
 from ctxviz.figures.metrics import Values, largest_scale_ratio
 from ctxviz.figures.palette import CIVIDIS, LIGHT, Theme, label, variant_style
 from ctxviz.figures.statistics import quantile, wilson
 from ctxviz.figures.text import counted, sci
+from ctxviz.no_number import NO_NUMBER, NOT_MEASURED, is_lost, is_measured
 from ctxviz.run import Run
 from ctxviz.settings import Variant
 
@@ -46,7 +48,8 @@ QUANTITIES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class _Point:
-    """One rule from one first layer on: middle and ends (None where not measured), over ``n`` tokens."""
+    """One rule from one first layer on: middle and ends (None where not measured, infinite where it is no
+    number), over ``n`` tokens."""
 
     layer: int
     middle: float | None
@@ -72,9 +75,13 @@ def first_layer_lines(cells: Cells, quantity: str = "tvd", theme: Theme = LIGHT)
     axis = LogAxis.around(ends)
     layers = sorted({point.layer for line in points.values() for point in line})
     apart = SPREAD * min(np.diff(layers), default=1)
+    middles: list[Values] = []
+    places: list[Values] = []
     for i, (rule, line) in enumerate(points.items()):
         offset = (i - (len(points) - 1) / 2) * apart
         figure.add_trace(_line(rule, i, rules, line, about, axis, offset))
+        middles.append(np.array([np.nan if p.middle is None else p.middle for p in line]))
+        places.append(np.array([p.layer + offset for p in line]))
     if about.is_rate:
         least = min(point.low for line in points.values() for point in line if point.low is not None)
         figure.update_yaxes(range=[max(0, 100 * least - 3), 102])
@@ -86,7 +93,10 @@ def first_layer_lines(cells: Cells, quantity: str = "tvd", theme: Theme = LIGHT)
     below_plot(figure, -0.2)
     values = list(pooled.values())
     zeros = "" if about.is_rate else exact_zeros(values)
-    caption = join([lead, zeros, missing(values), _ties(cells) if about.is_rate else ""])
+    lost = mark_lost(figure, theme, axis.high, middles, places)
+    tokens = sum(int(is_lost(v).sum()) for v in values)
+    beyond = f"{are(tokens, 'token')} {NO_NUMBER}; whiskers to the edge go on." if tokens else ""
+    caption = join([lead, zeros, missing(values), lost, beyond, _ties(cells) if about.is_rate else ""])
     return FigureCard(figure, title, caption, _alt(title, points, rules, about), _line_table(points, rules))
 
 
@@ -106,7 +116,7 @@ def first_layer_field(cells: Cells, quantity: str = "tvd", theme: Theme = LIGHT)
     for row, rule in enumerate(rules):
         for point in _points(pooled, rule, about):
             middles[row, layers.index(point.layer)] = np.nan if point.middle is None else point.middle
-    if not np.isfinite(middles).any():
+    if not is_measured(middles).any():
         return _nothing(figure, theme, title, lead)
     names = [label(rule, rules) for rule in rules]
     shades = 100 * middles if about.is_rate else _logs(middles)
@@ -115,13 +125,14 @@ def first_layer_field(cells: Cells, quantity: str = "tvd", theme: Theme = LIGHT)
     figure.update_yaxes(
         tickvals=list(range(len(names))), ticktext=names, range=[len(names) - 0.5, -0.5], showgrid=False
     )
-    absent, zeros = int(np.isnan(middles).sum()), int((middles == 0).sum())
+    absent, zeros, lost = (int(hit.sum()) for hit in (np.isnan(middles), middles == 0, is_lost(middles)))
     said = [
         f"– {counted(absent, 'cell')} not measured." if absent else "",
+        f"✕ {counted(lost, 'cell')} {NO_NUMBER}." if lost else "",
         f"{counted(zeros, 'cell')} exactly 0, without colour." if zeros and not about.is_rate else "",
     ]
     table: Table = {"rule": [name for name in names for _ in layers], "first_layer": layers * len(names)}
-    table[quantity] = [float(v) if np.isfinite(v) else None for v in middles.ravel()]
+    table[quantity] = column(middles.ravel())
     alt = f"{title}: {counted(len(names), 'rule')} by {counted(len(layers), 'first layer')}, from "
     alt += f"{_number(float(np.nanmin(middles)), about)} to {_number(float(np.nanmax(middles)), about)}."
     return FigureCard(figure, title, join([lead, *said]), alt, table)
@@ -157,13 +168,13 @@ def _points(pooled: dict[Variant, Values], rule: Variant, about: Quantity) -> li
 
 
 def _point(layer: int, values: Values, about: Quantity) -> _Point:
-    finite = values[np.isfinite(values)]
-    if not finite.size:
+    known = values[is_measured(values)]
+    if not known.size:
         return _Point(layer, None, None, None, 0)
     if about.is_rate:
-        same = int((finite == 1).sum())
-        return _Point(layer, same / finite.size, *wilson(same, finite.size), finite.size)
-    return _Point(layer, quantile(finite, 0.5), float(finite.min()), float(finite.max()), finite.size)
+        same = int((known == 1).sum())
+        return _Point(layer, same / known.size, *wilson(same, known.size), known.size)
+    return _Point(layer, quantile(known, 0.5), float(known.min()), float(known.max()), known.size)
 
 
 def _ends(line: list[_Point]) -> Values:
@@ -187,7 +198,9 @@ def _line(
     if about.is_rate:
         low, middle, high = 100 * low, 100 * middle, 100 * high
     else:
-        low, middle, high = axis.place(low), axis.place(middle), axis.place(high)
+        # A whisker to what is no number runs off the scale.
+        high = np.where(is_lost(high), 10**axis.high, axis.place(high))
+        low, middle = axis.place(low), axis.place(middle)
     data = [
         [p.layer, _number(p.middle, about), _number(p.low, about), _number(p.high, about), p.n] for p in line
     ]
@@ -238,14 +251,14 @@ def _draw_field(figure: go.Figure, shades: Values, middles: Values, about: Quant
 def _in_cell(value: float, about: Quantity, columns: int) -> str:
     """A number that fits into a cell: on two lines where there are many columns."""
     if not np.isfinite(value):
-        return "–"
+        return "–" if np.isnan(value) else "✕"
     number = _number(value, about)
     return number.replace("·", "·<br>") if columns > ONE_LINE else number
 
 
 def _number(value: float | None, about: Quantity) -> str:
     if value is None or np.isnan(value):
-        return "not measured"
+        return NOT_MEASURED
     return f"{100 * value:.3g} %" if about.is_rate else sci(value)
 
 
@@ -275,7 +288,8 @@ def _nothing(figure: go.Figure, theme: Theme, title: str, lead: str) -> FigureCa
 
 
 def rule_table(cells: Cells) -> Table:
-    """One row per rule, dtype and first layer, over all tokens of all its runs; None where not measured.
+    """One row per rule, dtype and first layer, over all tokens of all its runs; None where not measured,
+    infinite where it is no number.
 
     Columns: rule, dtype, first_layer, tokens, match (share), ties, TVD median and worst, largest |dm| and
     ||dm||/||m||, and the median and worst TVD of the replays in a batch of two and after one ulp.

@@ -17,8 +17,7 @@ def answer(view: View, metric: str, variant: int, start: int, epoch: int) -> dic
     """The columns of a METRICS quantity from step ``start`` on.
 
     ``values`` is what :func:`encoded` makes of them. A browser that holds another run (``epoch``), or more
-    than there is, is sent all of it: ``from`` is
-    then 0. A ``variant`` that the run lacks becomes 0.
+    than there is, is sent all of it: ``from`` is then 0. A ``variant`` that the run lacks becomes 0.
     """
     now = view.snapshot()
     run = now.run
@@ -56,8 +55,7 @@ def csv(run: Run, metric: str, variant: int) -> str:
 
 
 def _numbers(row: Values, _: Metric) -> list[Any]:
-    short = column(row.astype(np.float32))
-    return [str(float(value)) if np.isinf(value) else cell for value, cell in zip(row, short, strict=True)]
+    return column(row.astype(np.float32))
 
 
 def _counts(row: Values, _: Metric) -> list[Any]:

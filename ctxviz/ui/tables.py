@@ -13,9 +13,6 @@ from ctxviz.settings import HELD
 from ctxviz.ui import delta
 
 CHARTS: Final = ("tokens", "tvd", "logit_linf", "patch_ratio", "replay_tvd", "held_tvd")
-REPLAYED: Final = ("replay_tvd", "held_tvd")
-NO_NUMBER: Final = "not finite"
-"""The cell of a replay that was made and whose logits are no numbers."""
 _REFERENCES: Final = {
     "tvd": ("noise_floor_tvd", "unpatched_tvd"),
     "logit_linf": ("noise_floor_linf", "unpatched_linf"),
@@ -42,14 +39,7 @@ def chart_csv(run: Run, chart: str) -> str:
     n = len(run)
     table: Table = {"step": list(range(n)), "token": new_texts(run, n)}
     for k, variant in enumerate(run.variants):
-        numbers = _numbers(run, chart, k, n)
-        cells = column(numbers)
-        # Only a replay that gave no number is infinite; one that was not made stays empty.
-        table[variant.label] = (
-            [NO_NUMBER if lost else cell for cell, lost in zip(cells, np.isinf(numbers), strict=True)]
-            if chart in REPLAYED
-            else cells
-        )
+        table[variant.label] = column(_numbers(run, chart, k, n))
     for name in _REFERENCES.get(chart, ()):
         table |= {f"{name} {dtype}": column(run.reference(name, dtype)[:n]) for dtype in run.dtypes}
     return to_csv(table)

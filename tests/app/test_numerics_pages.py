@@ -16,10 +16,8 @@ import pytest
 from ctxviz.models import loading
 from ctxviz.presets import PRESETS
 from ctxviz.run import Run
-from ctxviz.shapes.gallery import GALLERY
-from ctxviz.shapes.writing import write
 from ctxviz.store import load_patch, save_run
-from ctxviz.ui import collection, jobs, layers_page, sweep_form, sweeping
+from ctxviz.ui import collection, jobs, layers_page, sweep_form, sweeping, watching
 from ctxviz.ui.tab_runs import COMPARED
 from tests.app.conftest import Page
 from tests.synthetic import synthetic_run
@@ -80,6 +78,16 @@ def slowed(folder: Path, monkeypatch: pytest.MonkeyPatch, seconds: float = 0.05)
     return str(folder)
 
 
+def arrivals(page: Page) -> int:
+    """How often the browser was told to bring what was opened into view."""
+    [data] = (
+        json.loads(element.proto.json)
+        for element in page.at.get("bidi_component")
+        if element.proto.component_name == "ctxviz.arrival"
+    )
+    return data["count"]
+
+
 def titles(page: Page) -> list[str]:
     return [card["title"] for card in cards(page)]
 
@@ -125,9 +133,31 @@ class TestLayers:
         layer, step = np.unravel_index(int(worst.argmin()), worst.shape)
         assert f"Behind token {step}," in page.texts()
         assert f"in layer {layer}" in page.texts()
-        assert len([t for t in titles(page) if t.startswith(f"Layer {layer}, token {step}")]) == 4
+        assert titles(page)[:4] == [
+            "Where it blows up",
+            "The scale before and after",
+            "Its denominators in order",
+            "What rounding the scale costs",
+        ]
         assert any(t.startswith("Coordinate ") for t in titles(page))
         assert "direct has no λ" not in str(cards(page))
+
+    def test_the_maps_come_first_and_then_their_cell(self) -> None:
+        page = at("layers")
+        order = [e.proto.component_name for e in page.at.get("bidi_component")]
+        words = [name for name in order if name in ("ctxviz.fields", "ctxviz.figure")]
+        assert words[0] == "ctxviz.fields"
+        assert words[1:] == ["ctxviz.figure"] * 5
+
+    def test_what_nobody_chose_is_said_to_be_so(self) -> None:
+        page = at("layers")
+        assert "Not chosen by you: the smallest denominator of this run." in page.texts()
+        page.at.number_input("inspect_step").set_value(5)
+        page.run()
+        assert "Not chosen by you" not in page.texts()
+        page.session.pick(5, None, 0)
+        page.run()
+        assert "Layer not chosen by you: the smallest denominator of this token." in page.texts()
 
     def test_another_variant_has_its_multiplier(self) -> None:
         page = at("layers", variant="1")
@@ -170,13 +200,18 @@ class TestLayers:
         table = page.at.dataframe[-1].value
         row = int(table.index[table["kind"] == "blow-up"][1])
         place = (int(table["token"][row]), int(table["layer"][row]))
+        assert arrivals(page) == 0
         choose_alarm(page, row)
         assert (page.session.focus.step, page.session.focus.layer) == place
         assert page.at.number_input("coordinate").value == table["j"][row]
+        assert table["what"][row] in page.texts(), "why this cell is opened"
+        assert arrivals(page) == 1
         page.at.number_input("inspect_step").set_value((place[0] + 1) % 8)
         page.run()
         moved = page.session.focus
         assert moved.step != place[0]
+        assert table["what"][row] not in page.texts()
+        assert arrivals(page) == 1, "who goes on by themselves is not scrolled"
         page.at.session_state["alarm_kinds"] = ["blow-up", "tie"]
         page.run()
         page.session.open(synthetic_run(6, 64, 7, replays=("same",)))
@@ -190,6 +225,7 @@ class TestLayers:
         assert page.session.focus == moved
         choose_alarm(page, None)
         assert page.session.focus == moved
+        assert arrivals(page) == 1
         choose_alarm(page, row)
         assert (page.session.focus.step, page.session.focus.layer) == place
 
@@ -237,7 +273,7 @@ class TestLayers:
         page.press("generate").wait(lambda: len(page.session.view.run or ()) > 1)
         turn_to(page, name)
         assert "The figures are as of token " in page.texts()
-        assert " of 200" in page.texts()
+        assert watching.how_far(page.session.view)[1].endswith(" of 200")
         page.press("refresh").press("stop-card").wait_for("stopped")
         assert "The figures are as of token " not in page.texts()
 
@@ -327,10 +363,12 @@ class TestTakeAway:
 class TestReplay:
     def test_it_says_what_the_replays_mean(self) -> None:
         page = at("replay")
+        assert "The weights do not carry the context: TVD up to " in page.at.text[0].value
         assert "The weights do not carry the context: run" in page.texts()
         assert "bit for bit" in page.texts()
         assert len(cards(page)) == 4
         page = at("replay", variant="1")
+        assert "The weights carry the context: TVD up to " in page.at.text[0].value
         assert "The weights carry the context: even run" in page.texts()
 
     def test_a_run_without_replays_can_be_replayed(self, tiny_folder: Path) -> None:
@@ -586,15 +624,6 @@ class TestCompare:
         page.at.session_state["compare_view"] = "prompts"
         page.run()
         assert len(cards(page)) == 2
-
-    def test_the_form_of_a_sweep_says_its_model_and_that_pictures_stay_out(self) -> None:
-        scene = write(GALLERY[0].scene)
-        without = "The prompt of the Live page goes without its pictures."
-        page = at("compare", view="sweep", model="tiny-shapes", scene=scene, prompt="Describe the picture.")
-        assert f"The model is tiny-shapes, as chosen on the Live page. {without}" in page.texts()
-        page = at("compare", view="sweep", scene=scene)
-        assert "The model is Gemma 3 270M, as chosen on the Live page." in page.texts()
-        assert without not in page.texts()
 
     def test_a_sweep_of_nothing_is_refused_before_it_starts(self) -> None:
         page = at("compare")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import html
-import io
 import json
 import re
 from collections.abc import Iterator
@@ -18,6 +16,7 @@ from ctxviz.figures.card import FigureCard, to_csv
 from ctxviz.figures.coordinates import coordinates, worst_table
 from ctxviz.figures.heatmap import MANY_CELLS, heatmap
 from ctxviz.figures.lines import NAME_ROOM, logit_gap_lines, patch_lines, tvd_lines
+from ctxviz.figures.lost import reach
 from ctxviz.figures.metrics import LIVE_METRICS, METRICS, metric_table
 from ctxviz.figures.palette import (
     DARK,
@@ -28,11 +27,12 @@ from ctxviz.figures.palette import (
     label,
     variant_style,
 )
-from ctxviz.figures.text import plain
+from ctxviz.figures.text import plain, quoted
 from ctxviz.figures.tops import tops
 from ctxviz.run import Run
 from ctxviz.settings import ARITHMETICS, DTYPES, UPDATE_RULES, RunSettings
 from tests.synthetic import synthetic_run
+from tests.tables import read_csv, read_records
 
 LINES = (tvd_lines, logit_gap_lines, patch_lines)
 HOSTILE = (
@@ -178,11 +178,18 @@ def test_what_is_not_finite_is_a_gap_and_counted(run: Run) -> None:
     assert np.flatnonzero(np.isnan(direct.y)).tolist() == [5]
     assert np.flatnonzero(np.isnan(stable.y)).tolist() == [7]
     assert not direct.connectgaps
-    assert "2 values are missing or not finite and left out." in card.caption
+    assert "1 value is not measured and left out." in card.caption
+    assert "✗ at the upper edge: 1 value is no number." in card.caption
+    [lost] = traces(card, "lost")
+    assert (list(lost.x), list(np.log10(lost.y))) == ([7], [card.figure.layout.yaxis.range[1]])
+    assert traces(tvd_lines(synthetic_run()), "lost") == []
+    assert f"stable float32: {reach(run.series('tvd', 1))}, largest at token" in card.alt
+    assert reach(run.series("tvd", 1)).endswith(", no number at 1 token")
+    assert (card.table["tvd direct float32"][5], card.table["tvd stable float32"][7]) == (None, np.inf)
     assert card.table["tvd direct float32"][5] is None
     run._fields["scale_ratio"].array[:] = np.nan
     card = patch_lines(run)
-    assert "48 values are missing" in card.caption
+    assert "48 values are not measured and left out." in card.caption
     assert "direct float32: not measured." in card.alt
 
 
@@ -266,17 +273,28 @@ def test_axis_ticks_of_the_heatmap_are_tokens_with_their_marks(run: Run) -> None
 def test_cells_that_the_colours_cannot_tell_carry_a_mark() -> None:
     run = synthetic_run(6, 8, 5, updates=["direct"], dtypes=["float32"])
     cells = run._fields["scale_ratio"].array
-    cells[0, 0, 3], cells[1, 0, 4], cells[2, 0, 5] = 0, np.nan, np.inf
+    cells[0, 0, 3], cells[1, 0, 4], cells[2, 0, 5], cells[3, 0, 5] = 0, np.nan, np.inf, 1e31
     card = heatmap(run, 0, "scale_ratio", limits=(1e-30, 1e30))
     marks = {t.name: t for t in traces(card, "glyph")}
     assert {name: (list(t.x), list(t.y)) for name, t in marks.items()} == {
-        "exactly 0": ([0], [3]), "not measured": ([1], [4]), "past the scale": ([2], [5])
+        "exactly 0": ([0], [3]), "not measured": ([1], [4]), "no number": ([2], [5]),
+        "past the scale": ([3], [5]),
     }  # fmt: skip
-    assert len({t.marker.symbol for t in marks.values()}) == 3
-    for words in ("○ 1 cell is exactly 0.", "– 1 cell is not measured.", "✕ 1 cell is past the scale."):
+    assert len({t.marker.symbol for t in marks.values()}) == 4
+    for words in (
+        "○ 1 cell is exactly 0.",
+        "– 1 cell is not measured.",
+        "✕ 1 cell is no number.",
+        "△ 1 cell is past the scale.",
+    ):
         assert words in card.caption
+    said = {(y, x): words for x, y, _, _, words in traces(card, "cells")[0].customdata}
+    assert [said[at] for at in ((4, 1), (5, 2), (5, 3))] == ["not measured", "no number", "1·10³¹"]
+    assert "no number at 1 cell; largest in layer 5" in card.alt
+    assert card.alt.endswith(f"No number first in layer 5 at token 2 {quoted(run.token(2)[4])}.")
     assert card.table["scale_ratio"][3 * 5] == 0
     assert card.table["scale_ratio"][4 * 5 + 1] is None
+    assert card.table["scale_ratio"][5 * 5 + 2] == np.inf
     assert traces(heatmap(synthetic_run(), 0), "glyph") == []
 
 
@@ -288,7 +306,7 @@ def test_a_fixed_scale_marks_what_lies_past_either_end(run: Run) -> None:
     [past] = traces(card, "glyph")
     expected = np.argwhere((values < 1e-5) | (values > 1e-3))
     np.testing.assert_array_equal(np.stack([past.y, past.x], axis=1), expected)
-    assert f"✕ {len(expected)} cells are past the scale." in card.caption
+    assert f"△ {len(expected)} cells are past the scale." in card.caption
 
 
 def test_unpatched_layers_are_named_once_and_not_marked_cell_by_cell() -> None:
@@ -384,7 +402,7 @@ def test_zeros_and_non_finite_coordinates_are_counted_and_not_lost() -> None:
     kept.delta_scale[2, 4] = np.inf
     card = coordinates(run, 1, 2, 0)
     assert "4 coordinates with an exact 0 lie on the edge." in card.caption
-    assert "1 coordinate not finite and left out." in card.caption
+    assert "1 coordinate is no number and left out." in card.caption
     [live] = traces(card, "points")
     assert len(live.x) == 16
     left, bottom = 10 ** card.figure.layout.xaxis.range[0], 10 ** card.figure.layout.yaxis.range[0]
@@ -394,7 +412,7 @@ def test_zeros_and_non_finite_coordinates_are_counted_and_not_lost() -> None:
     assert np.isnan(live.y[4])
     first = worst_table(kept, 2)[0]
     assert (first.j, first.delta_m) == (4, np.inf)
-    assert card.table["delta_m"][4] is None
+    assert card.table["delta_m"][4] == np.inf
 
 
 def test_missing_coordinates_are_explained() -> None:
@@ -542,7 +560,7 @@ def test_every_card_has_words_and_a_table_of_equal_columns(run: Run) -> None:
         assert card.alt.endswith(".")
         assert re.search(r"\d", card.alt)
         assert len({len(values) for values in card.table.values()}) == 1
-        rows = list(csv.reader(io.StringIO(to_csv(card.table))))
+        rows = read_csv(to_csv(card.table))
         assert rows[0] == list(card.table)
         assert len(rows) == 1 + len(next(iter(card.table.values())))
         assert "nan" not in to_csv(card.table).lower()
@@ -565,20 +583,21 @@ def test_csv_keeps_numbers_and_disarms_formulas() -> None:
             np.inf,
         ],
     }
-    rows = list(csv.reader(io.StringIO(to_csv(table), newline="")))
+    rows = read_csv(to_csv(table))
     assert [row[0] for row in rows] == [
         "'=name", "'=1+1", "'+1", "'-1", "'@x", "' =1", "'\t=1", "plain", "a,b", 'q"', "\ufffd", "'＝1",
     ]  # fmt: skip
     assert [row[1] for row in rows[1:]] == [
-        "0.1", "0.1", "1e-300", "", "", "-1", "7", "true", "false", "-0.0", "",
+        "0.1", "0.1", "1e-300", "", "", "-1", "7", "true", "false", "-0.0", "no number",
     ]  # fmt: skip
-    assert to_csv({}) == "\r\n"
+    assert to_csv({}) == "\ufeff\r\n"
+    assert "\n" not in to_csv(table).replace("\r\n", "")
 
 
 def test_csv_numbers_come_back_to_the_bit(run: Run) -> None:
-    rows = list(csv.DictReader(io.StringIO(to_csv(tvd_lines(run).table))))
+    rows = read_records(to_csv(tvd_lines(run).table))
     assert [float(row["tvd direct float32"]) for row in rows] == run.series("tvd", 0).tolist()
-    rows = list(csv.DictReader(io.StringIO(to_csv(coordinates(run, 6, 4, 0).table))))
+    rows = read_records(to_csv(coordinates(run, 6, 4, 0).table))
     kept = run.vectors(6, 0)
     assert kept is not None
     np.testing.assert_array_equal(np.array([row["h"] for row in rows], np.float32), kept.h[4])

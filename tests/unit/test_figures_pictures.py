@@ -108,13 +108,13 @@ class TestOcclusion:
         assert told in occlusion(white, PICTURE).more
 
     def test_squares_to_come_and_squares_without_a_value_are_counted(self) -> None:
-        card = occlusion(occluded([0.5, np.nan]), PICTURE)
-        assert "1 square gave no distribution" in card.caption
+        card = occlusion(occluded([0.5, np.inf]), PICTURE)
+        assert "✕ 1 square gave no distribution" in card.caption
         assert "2 squares not covered yet" in card.caption
-        assert card.table["tvd"] == [0.5, None]
+        assert card.table["tvd"] == [0.5, np.inf]
         assert np.isnan(field(occluded([0.5]))).sum() == 3
         (numbers,) = traces(card.figure, "numbers")
-        assert list(numbers.text) == ["0.50", "–", "–", "–"]
+        assert list(numbers.text) == ["0.50", "✕", "–", "–"]
         assert "NaN" not in card.figure.to_json()
 
     def test_fine_grids_have_no_numbers_on_their_squares(self) -> None:
@@ -202,11 +202,13 @@ class TestSwap:
         assert card.table["layer"] == [0, 1]
 
     def test_zeros_and_gaps_are_counted_and_zeros_drawn(self) -> None:
-        card = swap_distances(swapped(top(RED), top(BLUE), up=[0.0, 0.5], down=[np.nan, np.nan]))
+        card = swap_distances(swapped(top(RED), top(BLUE), up=[0.0, 0.5], down=[np.inf, 1.0]))
         assert "1 value is exactly 0." in card.caption
-        assert "2 values are missing, where A's update is zero or one is not finite." in card.caption
-        assert "ΔW_down" not in [t.name for t in card.figure.data]
-        assert card.table["down"] == [None, None]
+        why = "where A's update is zero or one is no number itself"
+        assert f"✗ at the upper edge: 1 value is no number, {why}." in card.caption
+        [lost] = [t for t in card.figure.data if t.meta == "lost"]
+        assert list(lost.x) == [0]
+        assert card.table["down"] == [np.inf, 1.0]
 
     def test_bars_stand_beside_each_other_and_are_named(self) -> None:
         card = crosswise(swapped(top(RED), top(BLUE)))
@@ -283,7 +285,7 @@ class TestSwap:
 
     def test_each_kind_of_gap_has_its_own_reason(self) -> None:
         nan = np.nan
-        found = swapped(top(RED), top(BLUE), gate=[nan, 0.5, nan, nan], up=[nan, 0.5, 0.5, nan],
+        found = swapped(top(RED), top(BLUE), gate=[nan, 0.5, np.inf, nan], up=[nan, 0.5, 0.5, nan],
                         down=[nan] * 4, scale=[nan, 0.5, 0.5, 0.5])  # fmt: skip
         made = {
             "gate": np.array([False, True, True, False]),
@@ -296,7 +298,7 @@ class TestSwap:
         assert "Layers before 1 are not patched." in caption
         assert "These patches have no ΔW_down for both pictures." in caption
         assert "2 values are missing, where A or B gives no such update in that layer." in caption
-        assert "1 value is missing, where A's update is zero or one is not finite." in caption
+        assert "✗ at the upper edge: 1 value is no number, where A's update is zero or one is no" in caption
         whole = swap_distances(swapped(top(RED), top(BLUE))).caption
         assert "missing" not in whole
         assert "not patched" not in whole

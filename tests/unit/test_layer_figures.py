@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import html
-import io
 import json
 import re
-from csv import DictReader
 from typing import Any
 
 import numpy as np
@@ -16,6 +14,7 @@ import torch
 from ctxviz import alarms
 from ctxviz.errors import SettingsError
 from ctxviz.figures.card import FigureCard, to_csv
+from ctxviz.figures.cell import Cell, find
 from ctxviz.figures.coordinates import coordinates
 from ctxviz.figures.everywhere import everywhere
 from ctxviz.figures.guilty import guilty, guilty_sentence
@@ -25,11 +24,13 @@ from ctxviz.figures.rounding import round_to, rounding, stored_error
 from ctxviz.figures.scales import scales
 from ctxviz.figures.scatter import farthest
 from ctxviz.figures.spectrum import spectrum
+from ctxviz.figures.text import sci
 from ctxviz.numerics import rms_target
 from ctxviz.records import SOLVER_CASES, LayerVectors
 from ctxviz.run import Run
 from ctxviz.settings import EPSILONS, UPDATE_RULES
 from tests.synthetic import synthetic_run
+from tests.tables import read_records
 
 CELL_FIGURES = (coordinates, spectrum, scales, rounding, multiplier)
 TORCH = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -100,7 +101,7 @@ def test_every_card_says_where_it_is_and_holds_every_coordinate(run: Run, make: 
         assert card.caption.endswith(".")
         assert card.table["coordinate"] == list(range(WIDTH))
         assert len({len(values) for values in card.table.values()}) == 1
-        rows = list(DictReader(io.StringIO(to_csv(card.table))))
+        rows = read_records(to_csv(card.table))
         of_h = np.array([row["h"] for row in rows], np.float32)
         np.testing.assert_array_equal(of_h, vectors(run, variant).h[LAYER])
         assert "nan" not in to_csv(card.table)
@@ -230,7 +231,33 @@ def test_exact_zeros_of_the_spectrum_lie_on_the_lowest_row_and_are_counted(run: 
     assert sorted(places[j][0] for j in (5, 9)) == [0, 1]
     assert np.isnan(places[11][1])
     assert "2 coordinates are exactly 0, drawn on the lowest row." in card.caption
-    assert "1 coordinate not finite and left out." in card.caption
+    assert "1 coordinate is no number and left out." in card.caption
+
+
+def test_why_a_cell_has_no_figure_is_told_apart() -> None:
+    run = synthetic_run(6, 16, 3, updates=["stable"], dtypes=["float16"], first_layer=2)
+    kept = vectors(run, 0, 1)
+    kept.h[4], kept.delta_v[4], kept.h[5, 3] = np.inf, np.inf, np.inf
+    run._vectors.pop((0, 0))
+    words = [
+        (0, 4, "coordinates not kept", "The coordinates of this token were not kept"),
+        (1, 1, "layer not patched", "Layer 1 is not patched; the first patched layer is 2."),
+        (
+            1,
+            4,
+            "no number",
+            "Layer 4 was computed, and h is no number at 16 coordinates of 16: it or a",
+        ),
+    ]
+    for step, layer, short, reason in words:
+        for draw in (spectrum, scales, rounding, multiplier):
+            card = draw(run, step, layer, 0)
+            assert [a.text for a in card.figure.layout.annotations] == [short]
+            assert card.caption.startswith(reason)
+    assert isinstance(find(run, 1, 5, 0), Cell), "fifteen of its coordinates are numbers"
+    card = rounding(run, 1, 5, 0)
+    assert "1 coordinate is no number and left out." in card.caption
+    assert [k for k, cost in enumerate(card.table["cost"]) if cost == np.inf] == [3]
 
 
 def test_scales_before_and_after(run: Run) -> None:
@@ -440,12 +467,12 @@ def test_cells_without_a_colour_carry_marks_and_words() -> None:
     column = [(0, layer) for layer in range(2, 6)]
     assert marks == {
         ("zero", "x"): [(3, 3)], ("not kept", "x"): column,
-        ("not kept", "x2"): column, ("not finite", "x2"): [(3, 4)],
+        ("not kept", "x2"): column, ("no number", "x2"): [(3, 4)],
     }  # fmt: skip
     assert words(card).count("not patched") == 2
     for sentence in (
         "○ exactly 0: 1 cell on the left, 0 on the right.",
-        "✕ not finite: 0 cells on the left, 1 on the right.",
+        "✕ no number: 0 cells on the left, 1 on the right.",
         "– 1 token was not kept.",
         "Layers 0 to 1 are not patched.",
     ):
@@ -453,6 +480,8 @@ def test_cells_without_a_colour_carry_marks_and_words() -> None:
     field = traces(card, "field")[0]
     assert field.text[0][1].endswith("not patched")
     assert field.text[3][0].endswith("not kept")
+    assert field.text[4][3].endswith("|h| = " + sci(abs(float(vectors(run, 0).h[4, 9]))))
+    assert traces(card, "field")[1].text[4][3].endswith("|Δm| is no number")
     assert card.table["abs_h"][0] is None
 
 

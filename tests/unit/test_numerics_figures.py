@@ -27,7 +27,7 @@ from ctxviz.figures.replay_words import (
 )
 from ctxviz.figures.replays import KIND_STYLES, drift_lines, held_lines, replay_lines
 from ctxviz.figures.spread import five, match_rates, tvd_boxes
-from ctxviz.figures.statistics import summary, wilson
+from ctxviz.figures.statistics import quantile, summary, wilson
 from ctxviz.figures.sweeps import QUANTITIES, Cells, first_layer_field, first_layer_lines, rule_table
 from ctxviz.figures.text import sci
 from ctxviz.replaying import FAIL_LEAST_TVD, SAME_WEIGHTS, carried, failed, limit, ties, worst_kind
@@ -152,7 +152,7 @@ def test_the_meaning_is_one_sentence_from_the_numbers(run: Run) -> None:
 def test_the_meaning_reads_well_where_logits_are_no_numbers(run: Run) -> None:
     write(run, "tvd", DIRECT, slice(None), 2e-6)
     for kind in SAME_WEIGHTS:
-        write(run, replay_name(kind, "tvd"), DIRECT, slice(None), math.nan)
+        write(run, replay_name(kind, "tvd"), DIRECT, slice(None), math.inf)
         write(run, replay_name(kind, "match"), DIRECT, slice(None), 0)
     assert meaning(run, DIRECT).endswith(
         "they give logits that are no numbers, though the patch was built to 2·10⁻⁶."
@@ -163,9 +163,12 @@ def test_the_meaning_reads_well_where_logits_are_no_numbers(run: Run) -> None:
     assert "(TVD up to 0.5, and 11 tokens gave logits that are no numbers)" in meaning(run, DIRECT)
     only = replayed(updates=("direct",), dtypes=("float32",))
     for kind in SAME_WEIGHTS:
-        write(only, replay_name(kind, "tvd"), 0, slice(1, None), math.nan)
+        write(only, replay_name(kind, "tvd"), 0, slice(1, None), math.inf)
     assert "and 33 replays gave logits that are no numbers)" in replays_sentence(only)
-    write(only, "tvd", 0, slice(None), math.nan)
+    write(only, "tvd", 0, 2, math.inf)
+    largest = sci(float(np.delete(only.series("tvd", 0), 2).max()))
+    assert meaning(only, 0).endswith(f"{largest} (no number at 1 token).")
+    write(only, "tvd", 0, slice(None), math.inf)
     assert meaning(only, 0).startswith("The logits were no numbers already while the patch was built")
     assert replays_sentence(only) == ""
 
@@ -175,6 +178,9 @@ def test_bits_are_said_to_be_the_same_only_if_all_are(run: Run) -> None:
     write(run, replay_name("same", "shift"), STABLE, 3, 2e-5)
     said = bits_sentence(run, STABLE)
     assert "at 11 of 12 tokens; a logit moved by up to 2·10⁻⁵" in said
+    write(run, replay_name("same", "shift"), STABLE, 4, math.inf)
+    both = "at 10 of 12 tokens; a logit moved by up to 2·10⁻⁵, and logits are no numbers at 1 token."
+    assert bits_sentence(run, STABLE).endswith(both)
     assert "not run again" in bits_sentence(synthetic_run(), STABLE)
 
 
@@ -217,7 +223,10 @@ def test_replay_lines_mark_other_tokens_zeros_and_what_was_not_replayed(run: Run
     assert gap.table["tvd batch"][5] is gap.table["match batch"][5] is None
     assert "left out" not in gap.caption
     write(run, replay_name("ulp", "tvd"), STABLE, 6, math.inf)
-    assert "1 value is missing or not finite and left out." in replay_lines(run, STABLE).caption
+    lost = replay_lines(run, STABLE)
+    assert lost.caption.endswith("✗ at the upper edge: 1 value is no number.")
+    assert "left out" not in lost.caption
+    assert lost.table["tvd ulp"][6] == math.inf
 
 
 def test_kinds_differ_by_colour_and_marker_and_dash() -> None:
@@ -314,12 +323,20 @@ def test_a_budget_of_nothing_finite_is_a_note() -> None:
     for grown in run._references.values():
         grown.array[:] = math.nan
     card = budget(run, 0)
-    assert [a.text for a in card.figure.layout.annotations] == ["nothing finite was measured"]
-    assert card.caption.startswith("Nothing finite was measured at any token")
-    assert "Nothing finite" in card.alt
-    assert card.table["tvd"] == [None] * 12
+    assert [a.text for a in card.figure.layout.annotations] == ["nothing here is a number"]
+    assert card.caption.startswith("No distance is a number at any token")
+    assert "No distance is a number" in card.alt
+    assert card.table["tvd"] == [math.inf] * 12
+    assert card.table["worst_replay_tvd"] == [None] * 12
     write(run, "tvd", 0, 3, 1e-3)
-    assert "nothing finite was measured" not in [a.text for a in budget(run, 0).figure.layout.annotations]
+    write(run, "match", 0, slice(None), 0)
+    write(run, "tie", 0, slice(None), 0)
+    some = budget(run, 0)
+    assert "nothing here is a number" not in [a.text for a in some.figure.layout.annotations]
+    assert "✗ at 1 token: another token." in some.caption, "a model without a distribution said none"
+    assert "✗ at the upper edge: 11 values are no number." in some.caption
+    assert "building the patch: median no number, largest no number at token 0" in some.alt
+    assert "(12 tokens are measured)" in some.alt
 
 
 def test_a_long_budget_is_drawn_as_steps() -> None:
@@ -366,6 +383,8 @@ def test_a_summary_of_nothing_is_none() -> None:
     assert (empty.n, empty.tvd_median, empty.scale_ratio, empty.replays) == (0, None, None, ())
     bare = synthetic_run()
     write(bare, "tvd", DIRECT, slice(None), math.inf)
+    assert summary(bare, DIRECT).tvd_worst == math.inf
+    write(bare, "tvd", DIRECT, slice(None), math.nan)
     assert summary(bare, DIRECT).tvd_worst is None
     assert summary(bare, DIRECT).replay("batch") is None
 
@@ -384,13 +403,40 @@ def test_boxes_hold_measured_quartiles_and_count_zeros() -> None:
         LogAxis.around([one.series("tvd", i) for i in range(4)]).zero
     )
     assert "2 values are exactly 0." in card.caption
-    assert "1 value is missing" in card.caption
+    assert "1 value is not measured and left out." in card.caption
     assert card.table["zeros"] == [0, 1, 0, 0, 0, 1]
     assert card.table["min"][1] == 0.0
     assert card.table["prompt"][-1] == HOSTILE
     assert "<b>" not in "".join(card.figure.layout.xaxis.ticktext)
     assert card.figure.layout.yaxis.type == "log"
-    assert five(np.array([0.0, 1.0, 100.0, math.inf])) == (0.0, 0.0, 1.0, 100.0, 100.0)
+    assert five(np.array([0.0, 1.0, 100.0, math.nan])) == (0.0, 0.0, 1.0, 100.0, 100.0)
+    assert five(np.array([0.0, 1.0, 100.0, math.inf])) == (0.0, 0.0, 1.0, 100.0, math.inf)
+
+
+def test_a_box_that_holds_what_is_no_number_runs_off_the_scale() -> None:
+    one = replayed(seed=1)
+    write(one, "tvd", DIRECT, [3, 4], math.inf)
+    card = tvd_boxes([("one", one)])
+    top = 10 ** card.figure.layout.yaxis.range[1]
+    assert [box.upperfence[0] == top for box in traces(card, "box")] == [True, False, False, False]
+    [lost] = traces(card, "lost")
+    assert list(lost.x) == [traces(card, "box")[0].x[0]] * 2
+    beyond = "✗ at the upper edge: 2 values are no number. A box or whisker that ends there goes on."
+    assert beyond in card.caption
+    assert (card.table["no number"], card.table["max"][0]) == ([2, 0, 0, 0], math.inf)
+    assert "direct float32: median " in card.alt
+    assert "to no number." in card.alt
+
+
+@pytest.mark.parametrize("q", [0, 0.25, 0.5, 0.9, 1])
+def test_quantiles_count_what_is_no_number_as_larger_than_any(q: float) -> None:
+    values = np.random.default_rng(0).exponential(size=101)
+    assert quantile(values, q) == np.quantile(values, q), "to the bit"
+    lost = np.sort(values)
+    lost[60:] = math.inf
+    wanted = float(np.sort(values)[round(100 * q)]) if q <= 0.5 else math.inf
+    assert quantile(np.append(lost, math.nan), q) == wanted
+    assert quantile(np.full(3, math.nan), q) is None
 
 
 def test_match_rates_pool_prompts_and_keep_ties_apart() -> None:
@@ -590,7 +636,7 @@ def test_a_pair_says_that_prompts_differ(run: Run) -> None:
     assert pair(synthetic_run(steps=0), synthetic_run(steps=0), 0, 0).caption == "No token yet."
     half = pair(run, synthetic_run(steps=0), 0, 0)
     assert "12 tokens are of A alone." in half.caption
-    assert "B, direct float32: not measured." in half.alt
+    assert "B, direct float32: 0 tokens, not measured." in half.alt
 
 
 @pytest.mark.parametrize("theme", [LIGHT, DARK], ids=lambda theme: theme.name)
@@ -602,7 +648,7 @@ def test_every_card_speaks_its_theme_and_holds_no_nan(run: Run, cells: Cells, th
         assert card.caption.endswith(".")
         assert card.alt.endswith(".")
         numbers = [v for values in card.table.values() for v in values if isinstance(v, float)]
-        assert all(map(math.isfinite, numbers))
+        assert not any(map(math.isnan, numbers))
         text = json.dumps(json.loads(card.figure.to_json()))
         assert "NaN" not in text
         assert "<b>x</b>" not in text

@@ -89,5 +89,5 @@ def test_what_is_not_made_twice_is_told_from_what_is_nothing() -> None:
     found = patch_distances(ANATOMY, one, other)
     assert [found["gate"][0], found["scale"][0]] == [2, 0.5]
     # Made by both, but the first is zero: nothing to divide by.
-    assert np.isnan([found["up"][0], found["scale"][1]]).all()
+    assert np.isinf([found["up"][0], found["scale"][1]]).all()
     assert all(np.isnan(found[part][~made[part]]).all() for part in PARTS)
