@@ -1,7 +1,8 @@
-"""The Layers page: one run under the microscope, layer by layer, coordinate by coordinate."""
+"""The Layers page: one run, layer by layer and coordinate by coordinate; the maps first."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 import streamlit as st
@@ -18,22 +19,32 @@ from ctxviz.figures.scales import scales
 from ctxviz.figures.spectrum import spectrum
 from ctxviz.figures.text import counted
 from ctxviz.run import Run
-from ctxviz.ui import components, inspector, messages, page, run_card, take_away
-from ctxviz.ui.components import Focus
-from ctxviz.ui.fields import fields
+from ctxviz.ui import (
+    arrival,
+    components,
+    inspector,
+    looked_at,
+    messages,
+    page,
+    page_top,
+    run_card,
+    take_away,
+)
+from ctxviz.ui.fields import FieldsEvent, fields
 from ctxviz.ui.session import Session
 
 ALARMS_SHOWN: Final = 500
 SUSPECTS: Final = 6
 _ALARM_COLUMNS: Final = {
-    "kind": st.column_config.TextColumn("kind", width=120),
-    "token": st.column_config.NumberColumn("token", width=65),
-    "layer": st.column_config.NumberColumn("layer", width=65),
-    "j": st.column_config.NumberColumn("j", width=60),
-    "value": st.column_config.NumberColumn("value", format="%.2e", width=90),
-    "threshold": st.column_config.NumberColumn("threshold", format="%.2e", width=90),
-    "what": st.column_config.TextColumn("what", width="large"),
+    "kind": st.column_config.TextColumn("kind", width=110),
+    "token": st.column_config.NumberColumn("token", width=58),
+    "layer": st.column_config.NumberColumn("layer", width=58),
+    "what": st.column_config.TextColumn("what", width=420),
+    "j": st.column_config.NumberColumn("j", width=56),
+    "value": st.column_config.NumberColumn("value", format="%.1e", width=80),
+    "threshold": st.column_config.NumberColumn("threshold", format="%.1e", width=80),
 }
+"""What an alarm says stands before its numbers: a narrow window shows the first columns."""
 
 
 def draw() -> None:
@@ -42,62 +53,69 @@ def draw() -> None:
     state, changing = session.view.state, page.changes(session.view)
     with st.sidebar:
         run_card.draw_sidebar(session)
-    messages.heading(2, "Layers: one run under the microscope", "page-head")
-    page.draw_notices(session)
-    run = run_card.finished(session)
-    if run is not None:
-        _draw_run(session, run)
+    shown = page_top.draw("Layers", session)
+    if shown is not None:
+        _draw_run(session, *shown)
     page.end(session, state, changing)
 
 
-def _draw_run(session: Session, run: Run) -> None:
-    variant = run_card.draw_variant(session, run)
-    messages.hint(guilty_sentence(run, variant), "guilty")
-    focus = inspector.inspected(run, session.focus, still=True)
+def _draw_run(session: Session, run: Run, variant: int) -> None:
+    focus = looked_at.inspected(run, session.focus, still=True)
     assert focus is not None
-    focus = _draw_fields(session, focus, variant)
-    inspector.draw_cell_choice(session, run, focus)
     step, layer = focus.step or 0, focus.layer or 0
+    with st.container(key="maps"):
+        _draw_fields(session, step, layer, variant)
+    inspector.draw_cell_choice(session, run, focus, _alarm_at(session))
     _draw_cell(run, step, layer, variant)
     _draw_everywhere(run, variant, step, layer)
     _draw_alarms(session, run)
     take_away.draw(session, run, step, variant)
+    arrival.draw("maps", "inspector-head")
 
 
-def _draw_fields(session: Session, focus: Focus, variant: int) -> Focus:
-    """The two maps; returns what is looked at once a click in them is followed."""
+def _draw_fields(session: Session, step: int, layer: int, variant: int) -> None:
+    """The two maps; what is picked in them is followed before the page is drawn again."""
     state = st.session_state
-    event = fields(
+
+    def follow(event: FieldsEvent) -> None:
+        state.left, state.right = event.metrics
+        if event.picked is not None:
+            session.pick(event.picked.step, event.picked.layer, variant)
+
+    fields(
         session.view.id,
         variant=variant,
-        selected=(focus.step or 0, focus.layer or 0),
+        selected=(step, layer),
         metrics=(state.left, state.right),
+        told=follow,
     )
-    state.left, state.right = event.metrics
-    if event.picked is None:
-        return focus
-    session.pick(event.picked.step, event.picked.layer, variant)
-    return Focus(event.picked.step, event.picked.layer, variant, focus.metric)
 
 
 def _draw_cell(run: Run, step: int, layer: int, variant: int) -> None:
-    """The coordinates behind the chosen cell, seen in five ways."""
-    messages.hint(inspector.counts(run, step, layer, variant), "counts")
+    """The coordinates behind the chosen cell, seen in five ways, and what was counted in it."""
     if run.vectors(step, variant) is None:
-        messages.hint(inspector.missing(run), "vectors")
+        messages.hint(looked_at.counts(run, step, layer, variant), "counts")
+        messages.hint(looked_at.missing(run), "vectors")
         return
     cell = (run, step, layer, variant)
     with st.container(key="cell-figures"):
         left, right = st.columns(2, gap="medium")
         with left:
-            components.figure(coordinates(*cell), key="coordinates", name="coordinates")
-            components.figure(scales(*cell), key="scales", name="scales")
+            _draw_figure(coordinates(*cell), "coordinates")
+            _draw_figure(scales(*cell), "scales")
             if run.variants[variant].update != "direct":
-                components.figure(multiplier(*cell), key="multiplier", name="multiplier")
+                _draw_figure(multiplier(*cell), "multiplier")
         with right:
-            components.figure(spectrum(*cell), key="spectrum", name="spectrum")
-            components.figure(rounding(*cell), key="rounding", name="rounding")
+            _draw_figure(spectrum(*cell), "spectrum")
+            _draw_figure(rounding(*cell), "rounding")
             inspector.draw_worst(run, step, layer, variant)
+    messages.hint(looked_at.counts(run, step, layer, variant), "counts")
+
+
+def _draw_figure(card: FigureCard, key: str) -> None:
+    """A figure of the cell; the heading above names the cell, so its title says only what it shows."""
+    what = card.title.rsplit(": ", 1)[-1]
+    components.figure(replace(card, title=what[:1].upper() + what[1:]), key=key, name=key)
 
 
 def _draw_everywhere(run: Run, variant: int, step: int, layer: int) -> None:
@@ -126,6 +144,7 @@ def _draw_everywhere(run: Run, variant: int, step: int, layer: int) -> None:
                 str(suspect), key=f"suspect{suspect}", type="tertiary", on_click=_look_at, args=(suspect,)
             )
     components.figure(_everywhere(run, j, variant), key="everywhere", name="everywhere")
+    messages.hint(guilty_sentence(run, variant), "guilty")
 
 
 def _everywhere(run: Run, j: int, variant: int) -> FigureCard:
@@ -185,13 +204,14 @@ def _draw_list(session: Session, shown: list[Alarm], key: str) -> None:
     st.dataframe(
         rows,
         column_config=_ALARM_COLUMNS,
+        column_order=list(_ALARM_COLUMNS),
         hide_index=True,
         on_select=lambda: _follow(session, key),
         selection_mode="single-row",
         key=key,
         alt=f"{counted(len(shown), 'alarm')}; the first: {shown[0].sentence}",
     )
-    messages.hint("Choose a row to look at its place above.", "alarm-rows")
+    messages.hint("Choose a row to be taken to its place in the maps.", "alarm-rows")
 
 
 def _follow(session: Session, key: str) -> None:
@@ -201,7 +221,7 @@ def _follow(session: Session, key: str) -> None:
     if run is None or not rows or rows[0] >= len(shown):
         return
     alarm = shown[rows[0]]
-    now = inspector.inspected(run, session.focus, still=True)
+    now = looked_at.inspected(run, session.focus, still=True)
     if now is None:
         return
     step = now.step if alarm.step is None else alarm.step
@@ -209,3 +229,11 @@ def _follow(session: Session, key: str) -> None:
     session.pick(step or 0, alarm.layer, variant)
     if alarm.coordinate is not None:
         _look_at(alarm.coordinate)
+    state.alarm_followed = ((session.view.id, session.focus), alarm.sentence)
+    arrival.ask()
+
+
+def _alarm_at(session: Session) -> str:
+    """What the alarm says that led to what is looked at; empty where the reader has gone on since."""
+    place, sentence = st.session_state.get("alarm_followed", (None, ""))
+    return sentence if place == (session.view.id, session.focus) else ""

@@ -8,19 +8,23 @@ from typing import Final
 import streamlit as st
 
 from ctxviz.figures.budget import budget
+from ctxviz.figures.replay_verdict import verdict
 from ctxviz.figures.replay_words import KIND_WORDS, bits_sentence, control_sentence, meaning
 from ctxviz.figures.replays import drift_lines, held_lines, replay_lines
 from ctxviz.figures.text import quoted
 from ctxviz.run import Run
 from ctxviz.settings import HELD, REPLAYS, RunSettings
-from ctxviz.ui import components, controls, inspector, messages, page, run_card
+from ctxviz.ui import components, controls, looked_at, messages, page, page_top, run_card
 from ctxviz.ui.session import Session
 
-TOKEN_PIXELS: Final = 160
 _INTRODUCTION: Final = (
     "While a patch is built, every layer starts from what the layers before it really gave, so it absorbs "
     "their rounding: a match there is self-correcting. A replay runs the finished, written weights again "
     "without that help."
+)
+_FLOAT64: Final = (
+    "transformers computes Gemma's norms, the rotary angles and the softmax of eager attention in float32 "
+    "whatever the dtype, so a float64 model is not float64 all the way: two of its ways can differ by 1e-7."
 )
 
 
@@ -30,12 +34,9 @@ def draw() -> None:
     state, changing = session.view.state, page.changes(session.view)
     with st.sidebar:
         run_card.draw_sidebar(session)
-    messages.heading(2, "Replay: do the weights carry the context?", "page-head")
-    messages.hint(_INTRODUCTION, "replay-introduction")
-    page.draw_notices(session)
-    run = run_card.finished(session)
-    if run is not None:
-        variant = run_card.draw_variant(session, run)
+    shown = page_top.draw("Replay", session)
+    if shown is not None:
+        run, variant = shown
         _draw_replays(session, run, variant)
         _draw_budget(run, variant)
         _draw_again(session, run)
@@ -50,31 +51,37 @@ def _draw_replays(session: Session, run: Run, variant: int) -> None:
         return
     kinds = [kind for kind in run.replayed if kind != HELD]
     if kinds:
-        messages.verdict(meaning(run, variant), "meaning")
-        said = (bits_sentence(run, variant), control_sentence(run, variant))
-        messages.hint(" ".join(filter(None, said)), "bits")
+        messages.verdict(verdict(run, variant), "meaning")
         components.figure(replay_lines(run, variant), key="replay-lines", name="replay")
+        messages.hint(bits_sentence(run, variant), "bits")
+        _explain(run, variant)
         _draw_drift(session, run, variant)
     else:
         messages.tell("note", "This run was made without replays; make it again with them below.", "none")
     if HELD in run.replayed:
-        messages.heading(2, "Holding one token's patch", "held-head")
         components.figure(held_lines(run, variant), key="held-lines", name="held")
+
+
+def _explain(run: Run, variant: int) -> None:
+    """What a replay is, what this one means, and what the same move does without a patch; for who asks."""
+    with st.expander("What is this?", key="replay-explained"):
+        said = (_INTRODUCTION, meaning(run, variant), control_sentence(run, variant))
+        for k, sentence in enumerate(filter(None, said)):
+            messages.hint(sentence, f"replay-explained{k}")
 
 
 def _draw_drift(session: Session, run: Run, variant: int) -> None:
     """How a small difference grows from layer to layer, at one token."""
-    messages.heading(2, "How fast a small difference grows", "drift-head")
-    focus = inspector.inspected(run, session.focus, still=True)
+    focus = looked_at.inspected(run, session.focus, still=True)
     step = 0 if focus is None or focus.step is None else focus.step
     state = st.session_state
     state.replay_step = step
-    with st.container(horizontal=True, key="replay-token", vertical_alignment="bottom"):
+    with st.container(horizontal=True, key="replay-token", vertical_alignment="center"):
+        messages.heading(2, "How fast a small difference grows", "drift-head")
         st.number_input(
             "Token",
             0,
             len(run) - 1,
-            width=TOKEN_PIXELS,
             key="replay_step",
             on_change=lambda: session.pick(int(state.replay_step), None, variant),
         )
@@ -84,14 +91,9 @@ def _draw_drift(session: Session, run: Run, variant: int) -> None:
 
 
 def _draw_budget(run: Run, variant: int) -> None:
-    messages.heading(2, "Error budget: what was there anyway", "budget-head")
-    components.figure(budget(run, variant), key="budget", name="error-budget")
-    messages.hint(
-        "transformers computes Gemma's norms, the rotary angles and the softmax of eager attention in "
-        "float32 whatever the dtype, so a float64 model is not float64 all the way: two of its ways can "
-        "differ by 1e-7.",
-        "budget",
-    )
+    card = budget(run, variant)
+    card = replace(card, more=f"{card.more} {_FLOAT64}".strip())
+    components.figure(card, key="budget", name="error-budget")
 
 
 def _draw_again(session: Session, run: Run) -> None:

@@ -604,7 +604,7 @@ class TestCompare:
         kept = {path.name: path.stat().st_mtime_ns for path in request.folder.glob("*.ctxviz")}
         assert len(kept) == 4
         assert all(kept[name] == when for name, when in files.items())
-        rows = (request.folder / "summary.csv").read_text().splitlines()
+        rows = (request.folder / "summary.csv").read_text("utf-8-sig").splitlines()
         assert rows[0].startswith("cell,prompt,first_layer,rule")
         assert len(rows) == 1 + 4 * 2
         other = kept_cells(request.folder.parent / "later", synthetic_run(4, 8, 2))[0].parent

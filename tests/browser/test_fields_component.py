@@ -190,6 +190,7 @@ def test_choices_zoom_and_ranges_outlive_a_script_run(watched):
     page = maps.page
     page.get_by_label("The right map shows").select_option("dead")
     watched.expect_text("metrics ('scale_ratio', 'dead')")
+    page.get_by_text("Colours", exact=True).first.click()
     page.get_by_label("Left map: upper end of the colours").fill("1e-2")
     page.keyboard.press("Enter")
     page.get_by_role("button", name="Zoom in").click()
@@ -213,6 +214,7 @@ def test_a_fixed_range_marks_and_counts_what_is_out_of_it(watched):
     page, legend = maps.page, maps.page.locator(".legend").first
     before = maps.pixels("Left")
     assert "range" not in legend.inner_text()
+    page.get_by_text("Colours", exact=True).first.click()
     page.get_by_label("Left map: lower end of the colours").fill("1e2")
     page.get_by_label("Left map: upper end of the colours").fill("3e3")
     page.keyboard.press("Enter")
@@ -351,7 +353,7 @@ def test_maps_are_saved_as_pictures_and_numbers(watched):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize(("width", "columns"), [(1400, 2), (420, 1)])
+@pytest.mark.parametrize(("width", "columns"), [(1400, 2), (640, 2), (420, 1)])
 def test_nothing_is_cut_off(watched, scheme, width, columns):
     page = watched.page
     page.set_viewport_size({"width": width, "height": 1000})
