@@ -377,6 +377,16 @@ def test_every_gridline_has_its_own_words_however_near(chart):
             assert all(a["y"] > b["y"] + 12 for a, b in itertools.pairwise(boxes)), ticks
 
 
+@pytest.mark.parametrize("height", [120, 147, 260])
+def test_a_low_chart_of_many_decades_has_powers_of_ten(chart, height):
+    for lowest in range(-1, -17, -1):
+        lines = [{"label": "level", "values": [10.0**lowest, 0.9]}]
+        ticks = chart.draw({"lines": lines}, height=height, compact=True).texts("value-tick")
+        assert len(ticks) >= 2, lowest
+        assert lowest > -3 or all(tick.startswith("1") for tick in ticks), ticks
+        nothing_cut(chart)
+
+
 def test_a_drag_selects_no_text_and_escape_ends_it_without_zoom(chart):
     chart.draw(two())
     box = chart.page.locator("#after").bounding_box()

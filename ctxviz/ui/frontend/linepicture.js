@@ -51,44 +51,42 @@ export function viewOf(data, curves, log, zoom) {
 // `state`: { hidden, log, zoom }; `at`: { cursor, drag }, the token pointed at and a dragged rectangle.
 export function pictureOf(data, frame, state, at = {}) {
   const { width, height, theme } = frame;
-  const size = frame.compact ? 12.5 : 14;
+  const text = { size: frame.compact ? 12.5 : 14, font: theme.font, theme };
   const curves = curvesOf(data, theme);
   const shown = curves.filter(({ label }) => !state.hidden.has(label));
-  const log = state.log ?? data.scale !== "linear";
-  const view = viewOf(data, shown, log, state.zoom);
-  const text = { size, font: theme.font, theme };
-  const title = wrapped(data.about.axis, width - 12, size, theme.font);
-  const edges = {
-    left: 0,
-    right: width - RIGHT,
-    top: title.length * (size + 5) + 8,
-    bottom: height - size * 3 - 2,
-  };
-  const scale = new Scale(view, edges);
-  const ticks = rows(scale);
-  const widths = ticks.map(([, words]) => widthOf(words, size, theme.font));
-  edges.left = Math.ceil(Math.max(...widths)) + 14;
-  const { left, right, top, bottom } = edges;
+  const view = viewOf(data, shown, state.log ?? data.scale !== "linear", state.zoom);
+  // Where room is little, "token" stands beside the numbers of the tokens.
+  const beside = frame.compact && view.whole;
+  const title = wrapped(data.about.axis, width - 12, text.size, theme.font);
+  const { scale, ticks } = layout(view, title, beside, text, frame);
+  const { left, right, top, bottom } = scale.box;
   // A line on the edge of the plot keeps its width.
   const clip = { left: left - 2, right: right + 2, top: top - 2, bottom: bottom + 2 };
-  const picture = { width, height, inside: edges, clip, scale, curves, shown, shapes: [], labels: [] };
-  title.forEach((line, i) =>
-    picture.labels.push({
-      x: 4,
-      y: size + 2 + i * (size + 5),
-      text: line,
-      anchor: "start",
-      fill: theme.soft,
-      size,
-      role: "axis-title",
-    }),
-  );
+  const picture = { width, height, inside: scale.box, clip, scale, curves, shown, shapes: [], labels: [] };
+  addTitle(picture, title, text);
   addValueTicks(picture, ticks, text);
   picture.marks = addCurves(picture, data.n, theme);
-  addStepAxis(picture, frame.selected < data.n ? frame.selected : null, text, stepWords(data, picture));
+  addStepAxis(picture, frame.selected < data.n ? frame.selected : null, text);
+  addStepTitle(picture, stepWords(data, picture), beside, text);
   if (!shown.length) addNotice(picture, text);
   addPointer(picture, data.n, at, theme);
   return picture;
+}
+
+// The axes on their place: as much room beside the plot as the words there need.
+function layout(view, title, beside, { size, font }, { width, height }) {
+  const [top, below] = [title.length * (size + 5) + 8, size * (beside ? 1.6 : 3) + 2];
+  const box = { left: 0, right: width - RIGHT, top, bottom: height - below };
+  const scale = new Scale(view, box);
+  const ticks = rows(scale);
+  const words = [...ticks.map(([, text]) => text), ...(beside ? ["token"] : [])];
+  box.left = Math.ceil(Math.max(...words.map((word) => widthOf(word, size, font)))) + 14;
+  return { scale, ticks };
+}
+
+function addTitle({ labels }, title, { size, theme }) {
+  const about = { x: 4, anchor: "start", fill: theme.soft, size, role: "axis-title" };
+  title.forEach((text, i) => labels.push({ ...about, text, y: size + 2 + i * (size + 5) }));
 }
 
 // Where lines run across: [height, words], the rows beside the axis included.
@@ -123,7 +121,7 @@ function stepWords({ n }, { scale, shown }) {
 }
 
 // Ticks of tokens; the selected token's own number stands bold over a mark, and numbers beside it give way.
-function addStepAxis({ shapes, labels, inside, scale }, selected, { size, font, theme }, words) {
+function addStepAxis({ shapes, labels, inside, scale }, selected, { size, font, theme }) {
   const y = inside.bottom + size + 4;
   const seen = selected !== null && selected >= scale.from && selected < scale.to;
   const taken = seen ? widthOf(String(selected), size, font, 700) : 0;
@@ -149,17 +147,18 @@ function addStepAxis({ shapes, labels, inside, scale }, selected, { size, font, 
       role: "step-tick chosen",
     });
   }
-  const half = widthOf(words, size, font) / 2 + 2;
+}
+
+function addStepTitle({ labels, inside }, text, beside, { size, font, theme }) {
+  const about = { text, fill: theme.soft, size, role: "step-title" };
+  const y = inside.bottom + size + 4;
+  if (beside) {
+    labels.push({ ...about, x: inside.left - 10, y, anchor: "end" });
+    return;
+  }
+  const half = widthOf(text, size, font) / 2 + 2;
   const middle = Math.max(half, Math.min(inside.right + RIGHT - half, (inside.left + inside.right) / 2));
-  labels.push({
-    x: middle,
-    y: y + size + 5,
-    text: words,
-    anchor: "middle",
-    fill: theme.soft,
-    size,
-    role: "step-title",
-  });
+  labels.push({ ...about, x: middle, y: y + size + 5, anchor: "middle" });
 }
 
 function addNotice({ labels, inside }, { size, font, theme }) {

@@ -101,16 +101,18 @@ export class Scale {
 export function valueTicks({ log, low, high, start, end }, most) {
   const inside = (value) => value >= low - 1e-9 * Math.abs(low) && value <= high + 1e-9 * Math.abs(high);
   if (log) {
-    const whole = decades(start, end, most);
-    if (whole.length > 2) return whole.map((k) => [10 ** k, decade(k)]);
-    // Over several decades two of them tell more than steps within the uppermost.
-    const ends = [Math.ceil(start - 1e-9), Math.floor(end + 1e-9)];
-    if (ends[1] - ends[0] > 1) return ends.map((k) => [10 ** k, decade(k)]);
-    const minor = decades(start - 1, end, 99).flatMap((k) =>
-      [1, 2, 5].map((digit) => Number(`${digit}e${k}`)),
+    const every = decades(start, end, Infinity);
+    const some = decades(start, end, most);
+    // Where whole multiples leave fewer than two, the outermost powers of ten.
+    const whole = some.length > 1 ? some : [...new Set([every[0], every.at(-1)])];
+    const powers = whole.map((k) => [10 ** k, decade(k)]);
+    if (whole.length > 2) return powers;
+    const minor = decades(start - 1, end, Infinity).flatMap((k) =>
+      [1, 2, 5].map((front) => Number(`${front}e${k}`)),
     );
     const shown = minor.filter(inside);
     if (shown.length > 1 && shown.length <= Math.max(most, 4)) return worded(shown);
+    if (every.length > 1) return powers;
   }
   return worded(evenSteps(low, high, most).filter(inside));
 }
