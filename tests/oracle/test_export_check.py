@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from peft import PeftModel
+from PIL import Image
 
 from ctxviz.engine import export_check, rebuild, stream
 from ctxviz.engine.anatomy import anatomy_of
@@ -20,6 +22,7 @@ from ctxviz.engine.sight import BLIND
 from ctxviz.exporting import ExportCheck
 from ctxviz.folds import Fold
 from ctxviz.models import LoadedModel, load_model
+from ctxviz.pictures import read_file
 from ctxviz.records import Rank1Update, Step
 from ctxviz.replaying import failed, limit
 from ctxviz.run import Run
@@ -27,6 +30,7 @@ from ctxviz.settings import RunSettings, Variant
 from ctxviz.store import adapter_files
 from tests.fragile import save_fragile_folder
 from tests.oracle.stock import tvd, without_context, written_copy
+from tests.tiny_models import save_tiny_picture_folder
 
 PROMPT = "the robot on mars says that dust will fall from the sky"
 LAYERS = "model.layers"
@@ -215,3 +219,25 @@ def test_the_loaded_model_is_not_written(model: LoadedModel) -> None:
     check_of(model, run_of(model, "direct", "float32"))
     assert all(torch.equal(parameter, before[name]) for name, parameter in stock.named_parameters())
     assert not any(module._forward_hooks for module in stock.modules())
+
+
+@pytest.mark.parametrize("fold", ["text", "image"])
+def test_kept_and_folded_pictures_are_measured_as_a_replay_measures_them(tmp_path: Path, fold: str) -> None:
+    seeing = load_model(str(save_tiny_picture_folder(tmp_path / "seeing")))
+    noise = np.random.default_rng(0).integers(0, 256, (16, 16, 3), np.uint8)
+    Image.fromarray(noise).save(tmp_path / "a.png")
+    pictures = (read_file(tmp_path / "a.png"),)
+    settings = RunSettings(
+        ("direct",), fold=Fold.parse(fold), max_new_tokens=1, replays=("same", "ulp"), budget=True
+    )
+    engine = stream(seeing, "the robot on mars says", settings, pictures=pictures)
+    run = Run(seeing.identity, engine.context, settings, pictures)
+    for item in engine:
+        if isinstance(item, Step):
+            run.append(item)
+        else:
+            run.refer(item)
+    check = check_of(seeing, run)
+    assert check.written.tvd == pytest.approx(run.replay("same", "tvd", 0)[STEP], rel=1e-6, abs=1e-15)
+    assert check.written_moved.tvd == pytest.approx(run.replay("ulp", "tvd", 0)[STEP], rel=1e-6, abs=1e-15)
+    assert check.written.tvd < check.floor_tvd * 100 + 1e-3
