@@ -20,6 +20,7 @@ from ctxviz.figures import metrics
 from ctxviz.figures.card import join
 from ctxviz.figures.palette import as_json
 from ctxviz.figures.replay_words import replays_sentence
+from ctxviz.figures.subject import LONGEST_PROMPT
 from ctxviz.figures.text import readable
 from ctxviz.figures.words import alarms, verdict
 from ctxviz.replaying import SAME_WEIGHTS, margins
@@ -98,11 +99,12 @@ def delta(view: View, held: Held, metric: str, variant: int) -> dict[str, Any]:
 def describe(run: Run, view_id: str = "") -> dict[str, Any]:
     """What a browser needs to know once: variants, dtypes, layers, metrics, prompt.
 
-    ``metrics`` are those of the live view, ``fields`` all that can be drawn layer by layer. ``view_id``
+    ``asked_with`` is the prompt, or its beginning. ``metrics`` are those of the live view, ``fields`` all that can be drawn layer by layer. ``view_id``
     is that of the view whose route has the pictures; without it the prompt names no address for them.
     """
     return {
         "model": run.model.name,
+        "asked_with": readable(run.context.prompt, LONGEST_PROMPT),
         "layers": run.model.n_layers,
         "asked": run.settings.max_new_tokens,
         "dtypes": list(run.dtypes),

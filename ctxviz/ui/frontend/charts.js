@@ -76,7 +76,7 @@ export function chartData(source, about) {
     return { label: brief(label), color, dash, symbol, values: (step) => of(step)[about.value], mark, said };
   });
   return {
-    about,
+    about: { ...about, long: titleOf(run, about.title) },
     n: source.n,
     domain: domainFor(source),
     texts: (step) => tokens[step].text,
@@ -84,6 +84,16 @@ export function chartData(source, about) {
     references: referencesOf(source, about),
     scale: "log",
   };
+}
+
+// What a figure is called in a file, where it stands alone.
+export function titleOf(run, ...parts) {
+  return [...parts, run.model, `prompt “${run.asked_with}”`].join(", ");
+}
+
+// What its file is called.
+export function fileName(run, ...parts) {
+  return ["ctxviz", ...parts, run.model].join("-").toLowerCase().replace(/[^a-z0-9]+/g, "-");
 }
 
 // Room for a legend is little: f32 for float32, bf16 for bfloat16.
@@ -94,16 +104,16 @@ function brief(label) {
 // The noise floors and the unpatched model, as far as they were measured; of two dtypes told apart by their dashes.
 function referencesOf({ run, referred }, { floor, unpatched }) {
   const kinds = [
-    ["noise floor", floor, run.look.noise_dash],
-    ["no patch", unpatched, run.look.unpatched_dash],
+    ["noise floor", floor, run.look.floor_styles],
+    ["no patch", unpatched, run.look.unpatched_styles],
   ].filter(([, list]) => list);
-  return kinds.flatMap(([kind, list, style]) =>
+  return kinds.flatMap(([kind, list, styles]) =>
     referred
-      .map((lists, dtype) => {
-        const [on, off] = dashes(style).split(" ");
+      .map((lists, i) => {
+        const [dash, width] = styles[run.dtypes[i]];
         const values = (step) => lists[list][step] ?? null;
-        return { label: brief(`${kind} ${run.dtypes[dtype]}`), dash: `${on} ${off * (1 + dtype)}`, values, dtype };
+        return { label: brief(`${kind} ${run.dtypes[i]}`), dash: dashes(dash), width, values };
       })
-      .filter((_, dtype) => referred[dtype][list].length),
+      .filter((_, i) => referred[i][list].length),
   );
 }

@@ -11,7 +11,7 @@ import { dress } from "./style.js";
 const FRAME_PAUSE = 90;
 const WORDS_PAUSE = 6000;
 // The head of the cell and the space around it, in px.
-const SPARE = 46;
+const SPARE = 56;
 // Figures stand one above the other where the view is narrower, as in live.css.
 const NARROW = 620;
 const SHEETS = ["live.css", "chart.css"];
@@ -158,7 +158,7 @@ class Live {
     const above = this.stage.figures.getBoundingClientRect().top - view.getBoundingClientRect().top;
     const cell = Math.max(136, Math.min(300, Math.round(0.19 * window.innerHeight)));
     const rest = window.innerHeight - top - above - this.stage.around - cell - SPARE;
-    return { figure: Math.max(130, Math.min(460, Math.round(rest))), cell };
+    return { figure: Math.max(124, Math.min(460, Math.round(rest))), cell };
   }
 
   drawStatus() {

@@ -1,6 +1,7 @@
 // The heat map of the live view: one metric of one variant, with its choices, zoom, legend and files.
 
 import { domainFor } from "./axes.js";
+import { fileName, titleOf } from "./charts.js";
 import { Explorer } from "./fieldexplorer.js";
 import { listen } from "./fieldhands.js";
 import { legendEntries, naming } from "./fieldlayout.js";
@@ -142,12 +143,12 @@ export class MapView {
 
   get title() {
     const { metric, variant } = this.look;
-    return `${this.run.metrics[metric].title}, ${this.run.look.variants[variant].label}`;
+    return titleOf(this.run, this.run.metrics[metric].title, this.run.look.variants[variant].label);
   }
 
   files() {
     const svg = () => standalone(this.map.drawing(), this.title, legendEntries(this.map), this.look.theme);
-    const name = () => `ctxviz-${this.look.metric}-${this.run.model}`.toLowerCase().replace(/[^a-z0-9]+/g, "-");
+    const name = () => fileName(this.run, this.look.metric, this.run.look.variants[this.look.variant].slug);
     const csv = () => {
       const { metric, variant } = this.look;
       return this.source.csv({ metric, variant });

@@ -2,8 +2,9 @@
 
 import { label } from "./axes.js";
 import { el, svg } from "./look.js";
+import { wrapped } from "./pen.js";
 
-const TITLE_ROOM = 40;
+const TITLE = { size: 15, line: 20, under: 12 };
 const LINE = 26;
 const SCALE = 2;
 
@@ -41,16 +42,21 @@ export function saveButtons(what, name, files) {
 export function standalone(drawing, title, legend, theme) {
   const [width, height] = ["width", "height"].map((name) => Number(drawing.getAttribute(name)));
   const rows = legendRows(legend, width, theme);
-  const total = TITLE_ROOM + height + rows.length * LINE + 8;
+  const heading = wrapped(title, width - 16, TITLE.size, theme.font);
+  const top = heading.length * TITLE.line + TITLE.under;
+  const total = top + height + rows.length * LINE + 8;
   const root = svg("svg", { width, height: total, viewBox: `0 0 ${width} ${total}` });
   root.setAttribute("font-family", theme.font);
   root.append(svg("rect", { width, height: total, fill: theme.background }));
-  root.append(label(8, 24, title, { anchor: "start", fill: theme.ink, size: 17, weight: 600 }));
+  heading.forEach((line, i) => {
+    const style = { anchor: "start", fill: theme.ink, size: TITLE.size, weight: 600 };
+    root.append(label(8, (i + 1) * TITLE.line, line, style));
+  });
   const copy = drawing.cloneNode(true);
-  copy.setAttribute("y", TITLE_ROOM);
+  copy.setAttribute("y", top);
   root.append(copy);
   rows.forEach((row, i) => {
-    row.setAttribute("transform", `translate(8 ${TITLE_ROOM + height + (i + 0.6) * LINE})`);
+    row.setAttribute("transform", `translate(8 ${top + height + (i + 0.6) * LINE})`);
     root.append(row);
   });
   return new XMLSerializer().serializeToString(root);

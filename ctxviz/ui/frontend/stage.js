@@ -3,7 +3,7 @@
 import { Answers } from "./answers.js";
 import { CellView } from "./cell.js";
 import { LineChart } from "./chart.js";
-import { chartData, chartsOf } from "./charts.js";
+import { chartData, chartsOf, fileName, titleOf } from "./charts.js";
 import { Zoom } from "./fieldzoom.js";
 import { el } from "./look.js";
 import { MapView } from "./mapview.js";
@@ -97,11 +97,11 @@ export class Stage {
       return tab;
     });
     tabs.append(...this.tabs);
-    const name = () => `ctxviz-${this.about.key}-${this.run.model}`.toLowerCase().replace(/[^a-z0-9]+/g, "-");
-    const svg = () => this.chart.toSvg(this.about.title);
+    const name = () => fileName(this.run, this.about.key);
+    const title = () => titleOf(this.run, this.about.title);
     const files = {
-      svg,
-      png: () => this.chart.toPng(this.about.title),
+      svg: () => this.chart.toSvg(title()),
+      png: () => this.chart.toPng(title()),
       csv: () => this.source.csv({ chart: this.about.key }),
     };
     const enlarge = iconButton("Enlarge, or press f", "⤢", () => this.actions.enlarge(this.about.key));
@@ -136,8 +136,7 @@ export class Stage {
   }
 
   textFiles() {
-    const name = () => `ctxviz-tokens-${this.run.model}`.toLowerCase().replace(/[^a-z0-9]+/g, "-");
-    return fileMenu("the tokens", name, { csv: () => this.source.csv({ chart: "tokens" }) });
+    return fileMenu("the tokens", () => fileName(this.run, "tokens"), { csv: () => this.source.csv({ chart: "tokens" }) });
   }
 
   // `look` holds focus (step, layer, variant, metric), theme, and the heights of the figures and of the cell.
