@@ -20,6 +20,7 @@ from ctxviz.pictures import from_image
 from ctxviz.records import Step, WithoutContext
 from ctxviz.run import Run
 from ctxviz.settings import RunSettings
+from ctxviz.store import load_run
 from tests.oracle.stock import without_context as stock_pass
 from tests.oracle.stock_pictures import SHAPES, Stock, noise_image, save_shape
 from tests.tiny_models import randomise, save_tiny_folder, tiny_gemma3
@@ -154,6 +155,12 @@ def test_an_end_of_text_ends_it(model: LoadedModel, tmp_path: Path) -> None:
     assert (found.ids, found.ended) == (written[: end + 1], True)
     run.without_context = found
     assert list(without_context(ending, run)) == []
+
+
+def test_the_recorded_run_of_tiny_shapes_tells_what_its_model_writes() -> None:
+    run = load_run(Path(__file__).parents[2] / "assets" / "figure5-tiny-shapes.ctxviz")
+    recorded, run.without_context = run.without_context, None
+    assert told(load_model("tiny-shapes", dtypes=("float32",)), run) == recorded
 
 
 def test_logits_that_are_no_numbers_and_another_model_are_refused(

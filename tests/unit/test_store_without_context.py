@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ctxviz.engine import MOST_WITHOUT
 from ctxviz.errors import BundleError
 from ctxviz.records import WithoutContext
 from ctxviz.run import Run
 from ctxviz.store import load_run
+from ctxviz.ui.recorded import RECORDED
 from tests.bundles import differences, packed, parts_of, saved
 from tests.synthetic import synthetic_run
 
+ASSETS = Path(__file__).parents[2] / "assets"
 FOUND = WithoutContext("float32", (5, 1), (" \udcffdust<b>", "<eos>"), True)
 
 
@@ -32,6 +36,15 @@ def test_it_comes_back_as_it_was_and_changes_nothing_else() -> None:
     assert json.loads(plain["run.json"]) == {
         key: value for key, value in json.loads(parts["run.json"]).items() if key != "without_context"
     }
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_the_runs_that_come_with_ctxviz_tell_it(name: str) -> None:
+    run = load_run(ASSETS / f"{name}.ctxviz")
+    found = run.without_context
+    assert found is not None
+    assert found.dtype == run.dtypes[0]
+    assert found.ended or len(found.ids) == min(len(run), MOST_WITHOUT)
 
 
 BAD: dict[str, tuple[Any, str]] = {
