@@ -1,4 +1,8 @@
-"""A run as JSON lines: one per step and variant, every number finite or null."""
+"""A run as JSON lines: one per step and variant, every number finite or null.
+
+A null is what was not measured; where its name stands in the list ``no_number`` beside it, it was computed
+and is no number.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from ctxviz.no_number import is_measured
 from ctxviz.records import INTEGER_LAYER_METRICS, Reference, Step
 from ctxviz.run import Run
 
@@ -68,74 +73,86 @@ def step_record(run: Run, step: int, variant: int) -> dict[str, Any]:
 
     ``noise_floor_tvd``, ``eager_tvd``, ``float32_tvd``, ``float64_tvd`` and ``ulp_tvd`` are the latest values
     measured at this step or before it. ``replays`` has a key for every kind asked for, null where it was not
-    measured.
+    measured; in the line's ``no_number`` a replay's names begin with its kind, as in ``replays.batch.tvd``.
     """
     chosen = run.variants[variant]
     position, token_id, text, next_token_id, _, _ = run.token(step)
 
-    def value(metric: str) -> float | None:
-        return _number(run.series(metric, variant)[step])
+    def value(metric: str) -> float:
+        return float(run.series(metric, variant)[step])
 
-    def latest(metric: str) -> float | None:
+    def latest(metric: str) -> float:
         return _latest(run.reference(metric, chosen.dtype)[: step + 1])
 
-    return {
-        "step": step,
-        "position": position,
-        "token_id": token_id,
-        "text": text,
-        "next_token_id": next_token_id,
-        "variant": {
-            "update": chosen.update,
-            "arithmetic": chosen.arithmetic,
-            "dtype": chosen.dtype,
-            "first_layer": chosen.first_layer,
-        },
-        "match": bool(run.series("match", variant)[step]),
-        "tie": bool(run.series("tie", variant)[step]),
-        "tvd": value("tvd"),
-        "logit_linf": value("logit_linf"),
-        "kl": value("kl"),
-        "unpatched_tvd": _number(run.reference("unpatched_tvd", chosen.dtype)[step]),
-        "noise_floor_tvd": latest("noise_floor_tvd"),
-        "seconds": value("seconds"),
-        "layers": _layers(run, step, variant),
-        "replays": {kind: _replay(run, step, variant, kind) for kind in run.settings.replay_kinds},
-        "eager_tvd": latest("eager_tvd"),
-        "float32_tvd": latest("float32_tvd"),
-        "float64_tvd": latest("float64_tvd"),
-        "ulp_tvd": latest("ulp_tvd"),
-    }
+    replays = {kind: _replay(run, step, variant, kind) for kind in run.settings.replay_kinds}
+    line = _finite(
+        {
+            "step": step,
+            "position": position,
+            "token_id": token_id,
+            "text": text,
+            "next_token_id": next_token_id,
+            "variant": {
+                "update": chosen.update,
+                "arithmetic": chosen.arithmetic,
+                "dtype": chosen.dtype,
+                "first_layer": chosen.first_layer,
+            },
+            "match": bool(value("match")),
+            "tie": bool(value("tie")),
+            "tvd": value("tvd"),
+            "logit_linf": value("logit_linf"),
+            "kl": value("kl"),
+            "unpatched_tvd": float(run.reference("unpatched_tvd", chosen.dtype)[step]),
+            "noise_floor_tvd": latest("noise_floor_tvd"),
+            "seconds": value("seconds"),
+            "layers": _layers(run, step, variant),
+            "replays": replays,
+            "eager_tvd": latest("eager_tvd"),
+            "float32_tvd": latest("float32_tvd"),
+            "float64_tvd": latest("float64_tvd"),
+            "ulp_tvd": latest("ulp_tvd"),
+        }
+    )
+    for kind, told in replays.items():
+        lost = [] if told is None else told.pop("no_number")
+        line["no_number"] += [f"replays.{kind}.{name}" for name in lost]
+    return line
 
 
-def _replay(run: Run, step: int, variant: int, kind: str) -> dict[str, bool | float | None] | None:
-    match, tvd, shift = (run.replay(kind, metric, variant)[step] for metric in ("match", "tvd", "shift"))
-    if np.isnan(match):
-        return None
-    return {"match": bool(match), "tvd": _number(tvd), "shift": _number(shift)}
+def _finite(record: dict[str, Any]) -> dict[str, Any]:
+    """The record with null for every float that is not finite, and the names of those that are no number."""
+    floats = {name: value for name, value in record.items() if isinstance(value, float)}
+    nulls = {name: None for name, value in floats.items() if not math.isfinite(value)}
+    return record | nulls | {"no_number": [name for name in nulls if math.isinf(floats[name])]}
 
 
-def _layers(run: Run, step: int, variant: int) -> list[dict[str, float | int | None]]:
+def _replay(run: Run, step: int, variant: int, kind: str) -> dict[str, Any] | None:
+    match, tvd, shift = (
+        float(run.replay(kind, metric, variant)[step]) for metric in ("match", "tvd", "shift")
+    )
+    return None if math.isnan(match) else _finite({"match": bool(match), "tvd": tvd, "shift": shift})
+
+
+def _layers(run: Run, step: int, variant: int) -> list[dict[str, Any]]:
     stats = run.layer_stats(step, variant)
     columns = {key: getattr(stats, key) for key in LAYER_KEYS}
     return [
-        {"layer": layer}
-        | {
-            key: _count(column[layer]) if key in INTEGER_LAYER_METRICS else _number(column[layer])
-            for key, column in columns.items()
-        }
+        _finite(
+            {"layer": layer}
+            | {
+                key: _count(column[layer]) if key in INTEGER_LAYER_METRICS else float(column[layer])
+                for key, column in columns.items()
+            }
+        )
         for layer in range(run.model.n_layers)
     ]
-
-
-def _number(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
 
 
 def _count(value: int) -> int | None:
     return int(value) if value >= 0 else None
 
 
-def _latest(values: NDArray[np.float64]) -> float | None:
-    known = values[np.isfinite(values)]
-    return float(known[-1]) if known.size else None
+def _latest(values: NDArray[np.float64]) -> float:
+    known = values[is_measured(values)]
+    return float(known[-1]) if known.size else math.nan

@@ -10,6 +10,8 @@ from rich.table import Table
 
 from ctxviz.alarms import REPLAY_WORDS
 from ctxviz.cli.terminal import cell, show, visible, write
+from ctxviz.figures.statistics import quantile
+from ctxviz.no_number import NO_NUMBER, is_lost, is_measured, numbers
 from ctxviz.records import Reference, Step
 from ctxviz.run import Run
 
@@ -70,17 +72,21 @@ def _summary(run: Run, variant: int) -> dict[str, str]:
 
 
 def _worst_replay(run: Run, kind: str, variant: int) -> str:
-    """The largest TVD, and at how many tokens there was none since the logits were no numbers."""
+    """The largest TVD that is a number, and at how many tokens the logits were no numbers."""
     tvd = run.replay(kind, "tvd", variant)
-    lost = int((np.isfinite(run.replay(kind, "match", variant)) & ~np.isfinite(tvd)).sum())
-    return _figure(_largest(tvd)) + (f", {lost} without numbers" if lost else "")
+    lost, known = int(is_lost(tvd).sum()), numbers(tvd)
+    if not known.size:
+        return _figure(_largest(tvd))
+    return _figure(float(known.max())) + (f", {lost} without numbers" if lost else "")
 
 
 def _smallest_h(run: Run, variant: int) -> str:
+    """A denominator that is no number is worse than any."""
     values = run.field("h_abs_min", variant)
-    if not np.isfinite(values).any():
+    if not is_measured(values).any():
         return "-"
-    layer, step = np.unravel_index(int(np.nanargmin(values)), values.shape)
+    worst = is_lost(values).argmax() if is_lost(values).any() else np.nanargmin(values)
+    layer, step = np.unravel_index(int(worst), values.shape)
     coordinate = run.field("h_argmin", variant)[layer, step]
     return f"{_figure(float(values[layer, step]))} layer {layer}, j {coordinate}"
 
@@ -90,15 +96,15 @@ def _count(run: Run, metric: str, variant: int) -> str:
     return str(int(np.maximum(run.field(metric, variant), 0).sum(axis=0).max()))
 
 
-def _median(values: np.ndarray) -> float:
-    known = values[np.isfinite(values)]
-    return float(np.median(known)) if known.size else math.nan
+def _median(values: np.ndarray) -> float | None:
+    return quantile(values, 0.5)
 
 
-def _largest(values: np.ndarray) -> float:
-    known = values[np.isfinite(values)]
-    return float(known.max()) if known.size else math.nan
+def _largest(values: np.ndarray) -> float | None:
+    """No number as soon as one value is none."""
+    return quantile(values.ravel(), 1)
 
 
-def _figure(value: float) -> str:
-    return "-" if math.isnan(value) else f"{value:.3g}"
+def _figure(value: float | None) -> str:
+    """``-`` where nothing was measured."""
+    return "-" if value is None else f"{value:.3g}" if math.isfinite(value) else NO_NUMBER

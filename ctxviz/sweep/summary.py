@@ -13,7 +13,7 @@ from ctxviz.run import Run
 from ctxviz.sweep.cells import Cell
 
 Row = dict[str, Any]
-"""Text, numbers, or None where nothing was measured."""
+"""Text, numbers, or None where nothing was measured; infinite where it is no number."""
 
 COLUMNS: Final = (
     "cell",
@@ -50,8 +50,8 @@ def replay_lost(kind: str) -> str:
 def rows(cell: Cell, run: Run, name: str) -> list[Row]:
     """The rows of a finished cell, in the order of its variants; ``name`` is its file's.
 
-    ``match`` and ``ties`` are numbers of tokens; ``tvd_tokens`` and ``replay_*_tokens`` say over how many
-    tokens a distance was measured, which is all the medians and worst values know of.
+    ``match`` and ``ties`` are numbers of tokens; ``tvd_tokens`` and ``replay_*_tokens`` say at how many of
+    them the distance is a number. Medians and worst values count the other measured ones as larger than any.
     ``largest_delta_m`` is the largest |dm_j|, ``largest_scale_ratio`` the largest ||dm|| / ||m||, over all
     patched layers and tokens.
     """

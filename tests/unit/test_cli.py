@@ -42,12 +42,12 @@ KEYS = [
     "step", "position", "token_id", "text", "next_token_id", "variant", "match", "tie", "tvd", "logit_linf",
     "kl", "unpatched_tvd", "noise_floor_tvd", "seconds", "layers", "replays", "eager_tvd", "float32_tvd",
     "float64_tvd",
-    "ulp_tvd",
+    "ulp_tvd", "no_number",
 ]  # fmt: skip
 VARIANT_KEYS = ["update", "arithmetic", "dtype", "first_layer"]
 LAYER_KEYS = [
     "layer", "scale_ratio", "scale_max_abs", "h_abs_min", "h_argmin", "dead", "uncontrolled", "swallowed",
-    "gate_ratio", "up_ratio", "down_ratio", "output_error",
+    "gate_ratio", "up_ratio", "down_ratio", "output_error", "no_number",
 ]  # fmt: skip
 BENCH_KEYS = ["model", "dtype", "arithmetic", "update", "context", "stock_seconds", "seconds", "ratio"]
 
@@ -147,10 +147,13 @@ def test_json_numbers_are_finite_or_null_and_of_their_kind(made: Made) -> None:
             assert math.isfinite(line[key])
         first, *patched = line["layers"]
         # Layer 0 is not patched; its output error needs no patch.
-        assert {key for key, value in first.items() if value is not None} == {"layer", "output_error"}
+        known = {key for key, value in first.items() if value is not None}
+        assert known == {"layer", "output_error", "no_number"}
+        assert line["no_number"] == first["no_number"] == []
         for layer in patched:
             null = {key for key, value in layer.items() if value is None}
             assert null == ({"down_ratio"} if line["variant"]["update"] == "direct" else set())
+            assert layer["no_number"] == []
             counts = ("h_argmin", "dead", "uncontrolled", "swallowed")
             assert all(isinstance(layer[key], int) and layer[key] >= 0 for key in counts)
 
