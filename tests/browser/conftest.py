@@ -217,7 +217,7 @@ class Tab:
     def type_prompt(self, text: str) -> Tab:
         field = self.page.get_by_role("textbox", name="Prompt")
         field.fill(text)
-        field.press("Control+Enter")
+        field.press("Tab")
         return self.ready()
 
     def asks(self, **query: str) -> Tab:

@@ -26,6 +26,7 @@ from ctxviz.records import (
     Step,
     TopTokens,
     VariantStep,
+    WithoutContext,
 )
 from ctxviz.run import Run, replay_name
 from ctxviz.settings import RunSettings
@@ -72,11 +73,11 @@ def empty_run(layers: int, wanted: RunSettings) -> Run:
 
 
 def tokens(run: Run, seed: int = 7) -> Iterator[Step | Reference]:
-    """As an engine would: every step, its references some steps later."""
+    """As an engine would: every step, its references some steps later. Another seed has other words too."""
     random = np.random.default_rng(seed)
     count = run.settings.max_new_tokens
     for index in range(count):
-        yield _step(run, index, random)
+        yield _step(run, index, random, seed - 7)
         if (index + 1) % 8 == 0 or index + 1 == count:
             for dtype in run.dtypes:
                 for late in range(index - index % 8, index + 1):
@@ -87,10 +88,10 @@ def tokens(run: Run, seed: int = 7) -> Iterator[Step | Reference]:
                 yield Reference(index, dtype, noise_floor_tvd=floor, noise_floor_linf=40 * floor)
 
 
-def whole(layers: int, count: int, updates: tuple[str, ...] = ("direct", "stable")) -> Run:
+def whole(layers: int, count: int, updates: tuple[str, ...] = ("direct", "stable"), seed: int = 7) -> Run:
     """A finished run."""
     run = empty_run(layers, settings(count, updates))
-    for event in tokens(run):
+    for event in tokens(run, seed):
         run.append(event) if isinstance(event, Step) else run.refer(event)
     run.outcome = "finished"
     return run
@@ -130,11 +131,37 @@ def replayed(layers: int, count: int) -> Run:
     """A finished run with replays, of which the second variant's batch of two has a tie at token 6, another
     token at 7, and no number at 9."""
     run = synthetic_run(layers, 16, count, replays=("same", "batch"), hold=2, faults=False)
-    for metric, step, value in (("match", 6, 0.0), ("match", 7, 0.0), ("tvd", 9, math.nan)):
+    for metric, step, value in (("match", 6, 0.0), ("match", 7, 0.0), ("tvd", 9, math.inf)):
         run._series[replay_name("batch", metric)].array[step, 1] = value
     floors = run._references["noise_floor_linf"].array
     floors[5, 0] = run.baseline(6, "float32").margin * 1.01
     floors[7, 0] = 0.0
+    return run
+
+
+def overflowed(layers: int, count: int) -> Run:
+    """A finished run of synthetic vectors, parts of whose first variant are no number: layer 2 at token 3,
+    TVD and logit gap of tokens 5 and 6, the change of coordinate 5 of layer 1 at token 3. Layer 1 at token
+    4 and the logit gap of token 2 were not measured.
+    """
+    run = synthetic_run(layers, 16, count, faults=False)
+    for name in ("h_abs_min", "scale_max_abs", "scale_ratio", "output_error"):
+        run._fields[name].array[3, 0, 2] = math.inf
+        run._fields[name].array[4, 0, 1] = math.nan
+    for name in ("tvd", "logit_linf"):
+        run._series[name].array[5:7, 0] = math.inf
+    run._series["logit_linf"].array[2, 0] = math.nan
+    vectors = run.vectors(3, 0)
+    assert vectors is not None
+    vectors.h[2] = vectors.delta_scale[2] = math.inf
+    vectors.delta_scale[1, 5] = math.inf
+    return run
+
+
+def answered(layers: int, count: int) -> Run:
+    """A finished run of synthetic vectors, and what the model wrote without the context."""
+    run = synthetic_run(layers, 16, count)
+    run.without_context = WithoutContext("float32", (3, 4, 5), (" Dear", " <b>sand", "\n"), ended=False)
     return run
 
 
@@ -165,8 +192,8 @@ def play(view: View, run: Run, rate: float) -> threading.Thread:
 ARRIVALS: dict[str, list[float]] = {}
 
 
-def _step(run: Run, index: int, random: np.random.Generator) -> Step:
-    word, before = WORDS[index % len(WORDS)], WORDS[(index - 1) % len(WORDS)]
+def _step(run: Run, index: int, random: np.random.Generator, shift: int = 0) -> Step:
+    word, before = (WORDS[(at + shift) % len(WORDS)] for at in (index, index - 1))
     top = TopTokens(np.array([5, 6], np.int32), np.array([0.8, 0.1], np.float32), (word, " ash"))
     return Step(
         index=index,

@@ -6,7 +6,8 @@ import streamlit as st
 from ctxviz.figures.heatmap import heatmap
 from ctxviz.figures.lines import tvd_lines
 from ctxviz.ui import components
-from ctxviz.ui.fields import fields
+from ctxviz.ui.fields import FieldsEvent, fields
+from ctxviz.ui.focus import Did, Focus
 from ctxviz.ui.views import views
 
 st.set_page_config(layout="wide")
@@ -28,28 +29,55 @@ if "view" not in st.session_state:
         run = harness.pictured(sides, query.get("fold", "all"), not query.get("lost"), sizes)
         view.show(run, "done")
     else:
-        make = harness.replayed if query.get("replays") else harness.whole
+        kinds = {"replays": harness.replayed, "lost": harness.overflowed, "answers": harness.answered}
+        make = kinds.get(query.get("kind", ""), harness.whole)
         view.show(make(layers, count), "done")
 
 if query.get("fields"):
     metrics = tuple(query["fields"].split(","))
-    picked = st.session_state.get("cell")
-    told = fields(
-        st.session_state.view,
+    state = st.session_state
+
+    def hear(event: FieldsEvent) -> None:
+        state.metrics = event.metrics
+        state.cell = event.picked or state.get("cell")
+
+    picked = state.get("cell")
+    fields(
+        state.view,
         variant=int(query.get("variant", 0)),
         selected=None if picked is None else (picked.step, picked.layer),
         metrics=metrics,
+        told=hear,
     )
-    if told.picked is not None:
-        st.session_state.cell = told.picked
-        st.rerun()
-    st.text(f"cell {picked} metrics {told.metrics}")
+    st.text(f"cell {picked} metrics {state.get('metrics', metrics)}")
     st.stop()
 
-event = components.live(st.session_state.view, focus=components.Focus(step=3, layer=4))
-if event.picked is not None:
-    st.session_state.picked = event.picked
-st.text(f"picked {st.session_state.get('picked')} field {event.metric} {event.variant}")
+state = st.session_state
+state.setdefault("focus", Focus())
+
+
+def follow(did: Did) -> None:
+    state.focus, state.heard, state.to_layers = did.focus, max(state.get("heard", 0), did.count), did.layers
+
+
+components.live(
+    state.view, focus=state.focus, heard=state.get("heard", 0), note=query.get("note", ""), did=follow
+)
+focus = state.focus
+st.text(f"looks at step {focus.step}, layer {focus.layer}, variant {focus.variant}, {focus.metric}")
+st.text(f"layers {state.get('to_layers', False)}")
+
+
+def another(same: bool) -> None:
+    """Another run: other words, other numbers, fewer variants; in the same view or in one of its own."""
+    run = harness.whole(5, int(query.get("next", 9)), ("floored",), seed=12)
+    view = views().get(state.view) if same else views().create()
+    view.show(run, "done")
+    state.view, state.focus = view.id, Focus()
+
+
+st.button("Another run", on_click=another, args=(False,))
+st.button("Another run in this view", on_click=another, args=(True,))
 
 if query.get("figure"):
     run = views().get(st.session_state.view).run

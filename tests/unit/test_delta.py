@@ -505,7 +505,7 @@ def test_a_floor_that_comes_after_its_token_corrects_what_was_sent():
 def test_a_replay_whose_logits_are_no_numbers_is_not_one_that_was_not_made():
     run = synthetic_run(6, 16, 8, replays=("same", "batch"), hold=3)
     stable = 1
-    write(run, "batch", "tvd", stable, 5, np.nan)
+    write(run, "batch", "tvd", stable, 5, np.inf)
     write(run, "held", "tvd", stable, 6, np.inf)
     write(run, "batch", "tvd", stable, 2, np.nan)
     write(run, "batch", "match", stable, 2, np.nan)
