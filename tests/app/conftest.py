@@ -56,8 +56,7 @@ class Page:
         self.at = AppTest.from_file(str(MAIN), default_timeout=PATIENCE)
         for name, value in query.items():
             self.at.query_params[name.replace("_", "-")] = value
-        # A new tab draws the inspector a moment later.
-        self.run().run()
+        self.run()
 
     def run(self) -> Page:
         self.at.run()
@@ -80,11 +79,17 @@ class Page:
         return self.session.view.state
 
     def texts(self) -> str:
-        """What is said in text and by the component for sentences."""
+        """What is said in text, by the component for sentences, and by the page in the live view."""
         sentences = [
             json.loads(element.proto.json)["text"] for element in self._components("ctxviz.sentence")
         ]
-        return "\n".join([*(text.value for text in self.at.text), *sentences])
+        notes = [json.loads(element.proto.json)["note"] for element in self._components("ctxviz.live")]
+        return "\n".join([*(text.value for text in self.at.text), *sentences, *notes])
+
+    @property
+    def live(self) -> dict[str, Any]:
+        """What the page tells the live view."""
+        return json.loads(self._components("ctxviz.live")[0].proto.json)
 
     def press(self, key: str) -> Page:
         self.at.button(key).click()
