@@ -1,0 +1,152 @@
+"""What a person does to have runs on screen: settings, buttons, files, the way back, a reload.
+
+Every action says in ``done`` what it did, and returns what is wrong on the page after it.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from typing import Any
+
+from ctxviz.figures.text import readable
+from ctxviz.ui.recorded import RECORDED
+from tests.browser.curves import Looked
+from tests.browser.reading import read
+from tests.browser.records import ACTIVE, LONGEST
+from tests.browser.walk import DTYPES, PROMPTS, RULES, Shown, Walk, key_of, recorded_key
+
+
+class Maker(Walk):
+    """The actions that make or bring back runs."""
+
+    def generate(self, chance: random.Random) -> list[str]:
+        if self._continues():
+            self.done.append("continue")
+            self.hands.press("Continue")
+            return self._finish(chance, [])
+        self.done.append(f"generate {self.widgets.wish}")
+        return self._start("Generate", chance)
+
+    def step(self, chance: random.Random) -> list[str]:
+        if self._continues():
+            self.done.append("step")
+            before = len(self.run)
+            self.hands.press("Step")
+            self._until_longer(before)
+            return self._finish(chance, [])
+        self.done.append(f"step of a new run {self.widgets.wish}")
+        return self._start("Step", chance)
+
+    def _until_longer(self, before: int) -> None:
+        deadline = time.monotonic() + LONGEST
+        while self.door.views()[self.shown.view]["n"] == before and time.monotonic() < deadline:
+            if self.state not in ("paused", *ACTIVE):
+                return
+            time.sleep(0.05)
+
+    def stop(self, chance: random.Random) -> list[str]:
+        """Begin a run and stop it a moment later."""
+        self.done.append(f"generate {self.widgets.wish} and stop")
+        return self._start("Generate", chance, stop=chance.random())
+
+    def _start(self, button: str, chance: random.Random, stop: float | None = None) -> list[str]:
+        known, before = set(self.door.views()), [chip["text"] for chip in self._chips()]
+        self.hands.press(button if not self._continues() else "Continue")
+        self.look_at(Shown(self._new_view(known, made=True), self.widgets.wish))
+        seen = []
+        deadline = time.monotonic() + (1.5 if stop is None else stop)
+        while self.state in ACTIVE and time.monotonic() < deadline:
+            seen.append([chip["text"] for chip in self._chips()])
+        if stop is not None:
+            # It may have ended by itself.
+            stops = self.page.get_by_role("button", name="Stop", exact=True)
+            if stops.is_enabled():
+                stops.click(timeout=5000, no_wait_after=True)
+        return self._finish(chance, seen, before)
+
+    def _chips(self) -> list[dict[str, Any]]:
+        live = read(self.page)["live"]
+        return live["chips"] if live else []
+
+    def _finish(
+        self, chance: random.Random, seen: list[list[str]], before: list[str] | None = None
+    ) -> list[str]:
+        """Wait until the run stands still; nothing shown meanwhile may be of neither run."""
+        self.door.wait(self.shown.view)
+        if self.door.views()[self.shown.view]["n"] in (None, 0):
+            # Nothing was written: the page goes back to what was there.
+            self.shown = self.earlier.pop()
+            return self.check(chance)
+        texts = [readable(self.run.token(step)[4]) for step in range(len(self.run))]
+        odd = [chips for chips in seen if chips not in (texts[: len(chips)], before)]
+        wrong = [
+            f"chips while it was written: the page says {chips}; the records say {texts}" for chips in odd[:1]
+        ]
+        return wrong + self.check(chance)
+
+    def ask(self, chance: random.Random, prompt: str | None = None) -> list[str]:
+        self.widgets.prompt = prompt or chance.choice([p for p in PROMPTS if p != self.widgets.prompt])
+        self.done.append(f"type {self.widgets.prompt!r}")
+        self.hands.type_prompt(self.widgets.prompt)
+        return self.check(chance)
+
+    def change(self, chance: random.Random) -> list[str]:
+        """Another rule, another precision, or another number of tokens."""
+        widgets, what = self.widgets, chance.choice(("updates", "dtypes", "tokens"))
+        if what == "tokens":
+            widgets.tokens = chance.choice([n for n in (2, 4, 6, 12) if n != widgets.tokens])
+            self.done.append(f"tokens {widgets.tokens}")
+            self.hands.fill("Tokens", widgets.tokens)
+            return self.check(chance)
+        known, group = (RULES, "Update rule") if what == "updates" else (DTYPES, "Precision")
+        chosen = getattr(widgets, what)
+        one = chance.choice([name for name in known if chosen != (name,)])
+        after = tuple(name for name in known if (name in chosen) != (name == one))
+        setattr(widgets, what, after)
+        self.done.append(f"{group}: {', '.join(after)}")
+        self.hands.toggle(group, one)
+        return self.check(chance)
+
+    def back(self, chance: random.Random) -> list[str]:
+        self.done.append("back to the previous run")
+        self.shown = self.earlier.pop()
+        self.looked = Looked(metric=self.looked.metric)
+        self.hands.press("Back to the previous run")
+        self.door.wait(self.shown.view)
+        return self.check(chance)
+
+    def recorded(self, chance: random.Random) -> list[str]:
+        name, title = chance.choice(list(RECORDED.items()))
+        self.done.append(f"recorded run: {title}")
+        known, run = self.door.views(), self.run
+        self.hands.recorded(title)
+        if not (self._recorded(run) and key_of(run) == recorded_key(name)):
+            self.look_at(Shown(self._new_view(set(known))))
+        return self.check(chance)
+
+    def open_file(self, chance: random.Random) -> list[str]:
+        """The file of a run that was on screen."""
+        source = chance.choice([self.shown, *self.earlier])
+        self.done.append(f"open the file of {self.door.run(source.view).context.prompt!r}")
+        known = set(self.door.views())
+        self.hands.open_file("run.ctxviz", self.door.content(source.view))
+        self.look_at(Shown(self._new_view(known, made=True), file=True))
+        return self.check(chance)
+
+    def reload(self, chance: random.Random) -> list[str]:
+        self.done.append("reload")
+        known = self.door.views()
+        self.page.reload()
+        self.page.wait_for_selector("[data-testid=stApp]")
+        for shown in (self.shown, *self.earlier):
+            # What a reader chose in a chart is kept while the page is open.
+            shown.hidden = frozenset()
+        if not self._own():
+            # There is nothing by which the tab could be told from a new one, and nothing to lose.
+            self.shown = Shown(self._new_view(set(known)))
+        return self.check(chance, 15)
+
+    def _own(self) -> bool:
+        """Whether any run of this tab is its own: made here, or from a file."""
+        return any(shown.wish is not None or shown.file for shown in (self.shown, *self.earlier))
