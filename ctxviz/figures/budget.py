@@ -99,7 +99,7 @@ def budget(run: Run, variant: int, theme: Theme = LIGHT) -> FigureCard:
             "What of each distance was there anyway; the higher, the further from the model with context.",
             "" if n <= MOST_COLUMNS else f"More than {MOST_COLUMNS} tokens are drawn as steps.",
             *marks,
-            mark_lost(figure, theme, axis.high, list(drawn.values())),
+            mark_lost(figure, theme, list(drawn.values())),
             exact_zeros(list(drawn.values())),
         ]
     )

@@ -24,7 +24,7 @@ ZERO_ROW: Final = 0.6
 """Decades below the smallest power of ten shown at which exact zeros are drawn."""
 MARKERS_SHOWN: Final = 14
 NOISE: Final = "noise floor"
-NAME_ROOM: Final = 0.075
+NAME_ROOM: Final = 0.1
 """Share of the plot's height that the name of a reference line takes."""
 
 
@@ -113,7 +113,7 @@ def _lines(run: Run, chart: _Chart, theme: Theme, legend: bool) -> FigureCard:
     drawn = [*series.values(), *references.values()]
     _finish(figure, drawn, floor, n, legend)
     _name_references(figure, named, theme)
-    lost = mark_lost(figure, theme, figure.layout.yaxis.range[1], drawn)
+    lost = mark_lost(figure, theme, drawn)
     table: Table = {"step": list(range(n)), "token": list(texts)}
     table |= {f"{chart.column} {name}": column(values) for name, values in series.items()}
     table |= {name: column(values) for name, values in named.items()}
@@ -194,7 +194,8 @@ def _name_references(figure: go.Figure, references: dict[str, Values], theme: Th
         highest = min(height, highest - room)
         figure.add_annotation(
             x=x, y=highest, text=name, showarrow=False, xanchor="right", yanchor="bottom", yshift=1,
-            font={"size": 14, "color": theme.soft}, name="reference",
+            font={"size": 14, "color": theme.soft}, bgcolor=theme.background, opacity=0.85,
+            borderpad=0, name="reference",
         )  # fmt: skip
 
 

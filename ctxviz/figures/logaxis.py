@@ -131,6 +131,14 @@ def are(n: int, noun: str) -> str:
     return f"{counted(n, noun)} {'is' if n == 1 else 'are'}"
 
 
+def above_plot(figure: go.Figure) -> None:
+    """The legend over the plot, in rows: under it long names of places would lie across."""
+    figure.update_layout(
+        showlegend=True,
+        legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "xanchor": "left"},
+    )
+
+
 def below_plot(figure: go.Figure, y: float = -0.26) -> None:
     """The legend under the plot, in rows."""
     figure.update_layout(

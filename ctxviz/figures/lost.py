@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 import plotly.graph_objects as go
@@ -13,7 +14,9 @@ from ctxviz.figures.palette import Theme
 from ctxviz.figures.text import counted, sci
 from ctxviz.no_number import NO_NUMBER, NOT_MEASURED, is_lost, numbers
 
-GLYPH = "✗"
+GLYPH: Final = "✗"
+ROW: Final = 0.14
+"""Height of the row above the scale, as a share of the scale's."""
 
 
 def reach(values: Values, noun: str = "token") -> str:
@@ -26,27 +29,35 @@ def reach(values: Values, noun: str = "token") -> str:
 
 
 def mark_lost(
-    figure: go.Figure,
-    theme: Theme,
-    high: float,
-    columns: Sequence[Values],
-    places: Sequence[ArrayLike] | None = None,
+    figure: go.Figure, theme: Theme, columns: Sequence[Values], places: Sequence[ArrayLike] | None = None
 ) -> str:
-    """✗ at the plot's upper edge, 10**high, above each value that is no number; says how many there are.
+    """✗ on a row of its own above the scale for each value that is no number; says how many there are.
 
-    ``places`` are the columns' horizontal positions; without them they are counted from 0.
+    The vertical axis, logarithmic and with its range set, grows by that row. ``places`` are the columns'
+    horizontal positions; without them they are counted from 0.
     """
     at = [np.arange(len(values)) for values in columns] if places is None else map(np.asarray, places)
     xs = np.concatenate([np.empty(0), *(x[is_lost(v)] for x, v in zip(at, columns, strict=True))])
     if not len(xs):
         return ""
+    low, high = figure.layout.yaxis.range
+    row = high + ROW / 2 * (high - low)
+    figure.update_layout(yaxis={"range": [low, high + ROW * (high - low)]})
+    figure.add_shape(
+        type="line", xref="paper", x0=0, x1=1, yref="y", y0=10.0**row, y1=10.0**row, layer="below",
+        line={"color": theme.line, "width": 1, "dash": "dot"}, name=NO_NUMBER,
+    )  # fmt: skip
+    figure.add_annotation(
+        text=NO_NUMBER, xref="paper", x=1, yref="y", y=row, xanchor="right", yanchor="bottom",
+        showarrow=False, font={"size": 14, "color": theme.soft}, name=NO_NUMBER,
+    )  # fmt: skip
     figure.add_trace(
         go.Scatter(
-            x=xs, y=np.full(len(xs), 10.0**high), name=NO_NUMBER, mode="text",
-            text=[f"<b>{GLYPH}</b>"] * len(xs), textposition="bottom center",
+            x=xs, y=np.full(len(xs), 10.0**row), name=NO_NUMBER, mode="text",
+            text=[f"<b>{GLYPH}</b>"] * len(xs), textposition="middle center",
             textfont={"size": 18, "color": theme.ink}, cliponaxis=False, showlegend=False, meta="lost",
             hovertemplate=f"%{{x:.0f}}: {NO_NUMBER}<extra></extra>",
         )
     )  # fmt: skip
     are = "is" if len(xs) == 1 else "are"
-    return f"{GLYPH} at the upper edge: {counted(len(xs), 'value')} {are} {NO_NUMBER}."
+    return f"{GLYPH} on the top row: {counted(len(xs), 'value')} {are} {NO_NUMBER}."

@@ -95,7 +95,7 @@ def pair(
             counts,
             exact_zeros(tvd),
             missing(tvd),
-            mark_lost(figure, theme, axis.high, [*tvd, *floors]),
+            mark_lost(figure, theme, [*tvd, *floors]),
             _without_ratio(ratio),
         ]
     )

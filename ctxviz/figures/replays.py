@@ -87,7 +87,7 @@ def drift_lines(run: Run, step: int, variant: int, theme: Theme = LIGHT) -> Figu
             "Each replay's difference from the building pass after every layer; straight is steady growth.",
             exact_zeros(list(columns.values())),
             missing([*columns.values(), error]),
-            mark_lost(figure, theme, axis.high, [*columns.values(), error]),
+            mark_lost(figure, theme, [*columns.values(), error]),
         ]
     )
     table: Table = {"layer": layers.tolist(), "output_error": column(error)}
@@ -125,7 +125,7 @@ def _token_card(
     below_plot(figure)
     unmeasured = _unmeasured(run, variant, kinds, n)
     measured_only = [values[measured(run, variant, kind)[:n]] for kind, values in replays.items()]
-    lost = mark_lost(figure, theme, axis.high, drawn)
+    lost = mark_lost(figure, theme, drawn)
     caption = join([lead, counts, exact_zeros(drawn), unmeasured, missing([built, *measured_only]), lost])
     table: Table = {"step": list(range(n)), "token": list(texts), "tvd building": column(built)}
     for kind, values in replays.items():
@@ -216,8 +216,7 @@ def _growth(kind: str, values: Values) -> str:
     lost = int(is_lost(values).sum())
     nowhere = f", {NO_NUMBER} in {counted(lost, 'layer')}" if lost else ""
     if not len(at):
-        none = NO_NUMBER if lost else "no difference"
-        return f"{name[0].upper()}{name[1:]}: {none} in any layer."
+        return f"{name[0].upper()}{name[1:]}: no difference in any layer{nowhere}."
     first, last = int(at[0]), int(at[-1])
     start, end = float(values[first]), float(values[last])
     factor = f", {sci((end / start) ** (1 / (last - first)))} times a layer" if last > first else ""

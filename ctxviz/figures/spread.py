@@ -9,7 +9,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from ctxviz.figures.card import FigureCard, Table, blank, join, note
-from ctxviz.figures.logaxis import LogAxis, below_plot, exact_zeros, missing
+from ctxviz.figures.logaxis import LogAxis, above_plot, exact_zeros, missing
 from ctxviz.figures.lost import mark_lost
 from ctxviz.figures.metrics import Values
 from ctxviz.figures.palette import LIGHT, Theme, label, variant_style
@@ -48,11 +48,11 @@ def tvd_boxes(runs: Named, theme: Theme = LIGHT, floor: float | None = None) -> 
         figure.add_trace(_box(variant, i, variants, mine, offsets[i], width, axis))
     axis.apply(figure, theme)
     places = [np.full(len(values), p + offsets[variants.index(v)]) for (p, v), values in samples.items()]
-    lost = mark_lost(figure, theme, axis.high, list(samples.values()), places)
+    lost = mark_lost(figure, theme, list(samples.values()), places)
     _name_prompts(figure, names)
-    below_plot(figure, -0.2)
+    above_plot(figure)
     columns = list(every.values())
-    beyond = f"{lost} A box or whisker that ends there goes on." if lost else ""
+    beyond = f"{lost} A box or whisker that reaches up to it has no end." if lost else ""
     caption = join([lead, _zeros(columns), missing(columns), beyond])
     alt = join(
         [
@@ -237,7 +237,7 @@ def _rate_traces(
             name=name,
             mode="markers+text",
             text=[f"{same} of {n}"],
-            textposition="top center",
+            textposition="top left",
             textfont={"size": 14, "color": theme.ink},
             marker={"symbol": style.symbol, "size": 11, "color": style.color},
             error_x={

@@ -52,7 +52,7 @@ def swap_distances(found: Swap, theme: Theme = LIGHT) -> FigureCard:
             )
         )  # fmt: skip
     axis.apply(figure, theme)
-    mark_lost(figure, theme, axis.high, columns)
+    mark_lost(figure, theme, columns)
     figure.update_xaxes(tickvals=some_ticks(len(layers)), range=[-0.5, len(layers) - 0.5])
     if any(np.isfinite(values).any() for values in columns):
         below_plot(figure, -0.2)
@@ -97,7 +97,7 @@ def _gap_words(found: Swap, columns: list[np.ndarray]) -> list[str]:
         words.append(f"{are(some, 'value')} missing, where A or B gives no such update in that layer.")
     if lost:
         zero = "where A's update is zero or one is no number itself"
-        words.append(f"✗ at the upper edge: {are(lost, 'value')} {NO_NUMBER}, {zero}.")
+        words.append(f"✗ on the top row: {are(lost, 'value')} {NO_NUMBER}, {zero}.")
     return words
 
 
@@ -140,7 +140,7 @@ def crosswise(found: Swap, theme: Theme = LIGHT) -> FigureCard:
     ids = _tokens(found)
     texts = {int(i): t for row in rows for i, t in zip(row.top.ids, row.top.texts, strict=True)}
     figure = blank(
-        theme, height=110 + 92 * max(len(ids), 1), x_title="probability of the next token", y_title=""
+        theme, height=110 + 100 * max(len(ids), 1), x_title="probability of the next token", y_title=""
     )
     for row in rows:
         values = [row.probabilities.get(i) for i in ids]
@@ -152,6 +152,7 @@ def crosswise(found: Swap, theme: Theme = LIGHT) -> FigureCard:
                 # Where there is no bar there is no place for words either: the caption tells.
                 text=["" if v is None else f"{row.short}  {sci(v)}" for v in values],
                 textposition="outside", textangle=0, textfont={"size": 14, "color": theme.ink},
+                constraintext="none",
                 cliponaxis=False, hovertemplate=f"{row.name}<br>%{{x:.6g}}<extra></extra>",
             )
         )  # fmt: skip
@@ -162,7 +163,7 @@ def crosswise(found: Swap, theme: Theme = LIGHT) -> FigureCard:
     )  # fmt: skip
     figure.update_xaxes(range=[0, 1.4], tickvals=[0, 0.25, 0.5, 0.75, 1])
     if ids:
-        below_plot(figure, -60 / (110 + 92 * len(ids)) - 0.04)
+        below_plot(figure, -60 / (110 + 100 * len(ids)) - 0.04)
     else:
         note(figure, theme, "no distribution: the logits are no numbers")
     return FigureCard(

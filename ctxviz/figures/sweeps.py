@@ -93,9 +93,11 @@ def first_layer_lines(cells: Cells, quantity: str = "tvd", theme: Theme = LIGHT)
     below_plot(figure, -0.2)
     values = list(pooled.values())
     zeros = "" if about.is_rate else exact_zeros(values)
-    lost = mark_lost(figure, theme, axis.high, middles, places)
+    lost = mark_lost(figure, theme, middles, places)
     tokens = sum(int(is_lost(v).sum()) for v in values)
-    beyond = f"{are(tokens, 'token')} {NO_NUMBER}; whiskers to the edge go on." if tokens else ""
+    beyond = (
+        f"{are(tokens, 'token')} {NO_NUMBER}; whiskers that reach up to it have no end." if tokens else ""
+    )
     caption = join([lead, zeros, missing(values), lost, beyond, _ties(cells) if about.is_rate else ""])
     return FigureCard(figure, title, caption, _alt(title, points, rules, about), _line_table(points, rules))
 

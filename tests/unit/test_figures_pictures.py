@@ -205,7 +205,7 @@ class TestSwap:
         card = swap_distances(swapped(top(RED), top(BLUE), up=[0.0, 0.5], down=[np.inf, 1.0]))
         assert "1 value is exactly 0." in card.caption
         why = "where A's update is zero or one is no number itself"
-        assert f"✗ at the upper edge: 1 value is no number, {why}." in card.caption
+        assert f"✗ on the top row: 1 value is no number, {why}." in card.caption
         [lost] = [t for t in card.figure.data if t.meta == "lost"]
         assert list(lost.x) == [0]
         assert card.table["down"] == [np.inf, 1.0]
@@ -298,7 +298,7 @@ class TestSwap:
         assert "Layers before 1 are not patched." in caption
         assert "These patches have no ΔW_down for both pictures." in caption
         assert "2 values are missing, where A or B gives no such update in that layer." in caption
-        assert "✗ at the upper edge: 1 value is no number, where A's update is zero or one is no" in caption
+        assert "✗ on the top row: 1 value is no number, where A's update is zero or one is no" in caption
         whole = swap_distances(swapped(top(RED), top(BLUE))).caption
         assert "missing" not in whole
         assert "not patched" not in whole

@@ -190,7 +190,7 @@ def test_maps_and_lines_mark_and_count_it(run: Run) -> None:
     assert {words for _, layer, _, _, words in cells if layer > 1} == {"no number"}
     assert {words for _, layer, _, _, words in cells if layer == 0} == {"not measured"}
     drawn = tvd_lines(run)
-    assert "✗ at the upper edge: " in drawn.caption
+    assert "✗ on the top row: " in drawn.caption
     assert "direct float16: no number." in drawn.alt
     assert json.loads(drawn.figure.to_json())
 

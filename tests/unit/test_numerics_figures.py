@@ -224,7 +224,7 @@ def test_replay_lines_mark_other_tokens_zeros_and_what_was_not_replayed(run: Run
     assert "left out" not in gap.caption
     write(run, replay_name("ulp", "tvd"), STABLE, 6, math.inf)
     lost = replay_lines(run, STABLE)
-    assert lost.caption.endswith("✗ at the upper edge: 1 value is no number.")
+    assert lost.caption.endswith("✗ on the top row: 1 value is no number.")
     assert "left out" not in lost.caption
     assert lost.table["tvd ulp"][6] == math.inf
 
@@ -334,7 +334,7 @@ def test_a_budget_of_nothing_finite_is_a_note() -> None:
     some = budget(run, 0)
     assert "nothing here is a number" not in [a.text for a in some.figure.layout.annotations]
     assert "✗ at 1 token: another token." in some.caption, "a model without a distribution said none"
-    assert "✗ at the upper edge: 11 values are no number." in some.caption
+    assert "✗ on the top row: 11 values are no number." in some.caption
     assert "building the patch: median no number, largest no number at token 0" in some.alt
     assert "(12 tokens are measured)" in some.alt
 
@@ -417,11 +417,11 @@ def test_a_box_that_holds_what_is_no_number_runs_off_the_scale() -> None:
     one = replayed(seed=1)
     write(one, "tvd", DIRECT, [3, 4], math.inf)
     card = tvd_boxes([("one", one)])
-    top = 10 ** card.figure.layout.yaxis.range[1]
+    top = 10 ** LogAxis.around([one.series("tvd", i) for i in range(4)]).high
     assert [box.upperfence[0] == top for box in traces(card, "box")] == [True, False, False, False]
     [lost] = traces(card, "lost")
     assert list(lost.x) == [traces(card, "box")[0].x[0]] * 2
-    beyond = "✗ at the upper edge: 2 values are no number. A box or whisker that ends there goes on."
+    beyond = "✗ on the top row: 2 values are no number. A box or whisker that reaches up to it has no end."
     assert beyond in card.caption
     assert (card.table["no number"], card.table["max"][0]) == ([2, 0, 0, 0], math.inf)
     assert "direct float32: median " in card.alt
