@@ -51,7 +51,7 @@ canvas => {
 """
 
 
-def until(check: Callable[[], Any], page: Page, patience: int = PATIENCE) -> None:
+def until(check: Callable[[], Any], page: Page, patience: int = PATIENCE // 3) -> None:
     """Wait until ``check`` passes, and then for a moment more, after which it still must."""
     deadline = time.monotonic() + patience / 1000
     while True:
@@ -116,7 +116,7 @@ class LiveView:
     def opened(self) -> tuple[int, int, str] | None:
         """Step, layer and variant of the cell that is open, in its title."""
         title = self.looked()["cell"]
-        found = title and re.search(r"Layer (\d+), token (\d+) “.*”, (\w+ \w+)", title)
+        found = title and re.search(r"Layer (\d+), token (\d+) “.*”, ([^:]+)", title)
         return (int(found[2]), int(found[1]), found[3]) if found else None
 
     def outlined(self) -> tuple[int, int] | None:
