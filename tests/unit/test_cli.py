@@ -502,7 +502,7 @@ def test_a_failure_in_mid_run_keeps_what_was_made(
         def __init__(self, *args: Any, **options: Any) -> None:
             self._stream = real(*args, **options)
             self.context, self.pictures = self._stream.context, self._stream.pictures
-            self.identity = self._stream.identity
+            self.identity, self.reading = self._stream.identity, self._stream.reading
 
         def __iter__(self) -> Iterator[Step | Reference]:
             for item in self._stream:
