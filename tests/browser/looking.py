@@ -99,8 +99,8 @@ class Reader(Maker):
 
     def zoom(self, chance: random.Random) -> list[str]:
         """Drag over a part of the chart or of the map, and see all again by a double click."""
-        place = chance.choice((self.hands.chart, self.hands.map))
-        what = "chart" if place is self.hands.chart else "map"
+        what = chance.choice(("chart", "map"))
+        place = self.hands.chart if what == "chart" else self.hands.map
         self.done.append(f"zoom in the {what} and back")
         box = place.bounding_box()
         assert box is not None

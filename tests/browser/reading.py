@@ -217,10 +217,12 @@ class Hands:
 
     def zoomed(self, what: str) -> bool:
         """Whether soon a way is offered to see all of the chart or the map again."""
+        from playwright.sync_api import TimeoutError as TooLateError
+
         name = {"chart": "Show all tokens and values", "map": "Show the whole run"}[what]
         try:
             self.page.get_by_role("button", name=name).wait_for(timeout=5000)
-        except Exception:
+        except TooLateError:
             return False
         return True
 
