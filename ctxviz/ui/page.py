@@ -31,6 +31,7 @@ def begin() -> Session:
         session.take(link)
         state.session = session
     session: Session = state.session
+    session.watched = False
     session.leave_what_never_began()
     session.revive()
     picture_jobs.tidy(session)
@@ -56,9 +57,10 @@ def end(session: Session, shown: str, changing: bool) -> None:
         keep=session.note(session.view, recorded=session.recorded, sweep=session.sweep),
         resume=_resume,
     )
-    kept = watching.mark(session.view)
-    if changing or kept != session.view.state:
-        watch(session.view, shown if shown != session.view.state else kept, key="run")
+    mark = watching.mark(session.view)
+    if (changing or mark != session.view.state) and not session.watched:
+        # A state that came while the page was drawn is not the one that is shown.
+        watch(session.view, mark if session.view.state == shown else shown, key="run")
     if session.sweep is not None and worker().holds(session.sweep.view.id):
         # This goes on while its reader looks at another page, but not for a tab that is gone.
         watch(session.sweep.view, session.sweep.view.state, key="sweep")

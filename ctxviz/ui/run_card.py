@@ -29,7 +29,8 @@ def draw_sidebar(session: Session) -> None:
             pictures = f", with {counted(shown, 'picture')}" if shown else ""
             messages.hint(f"“{readable(run.context.prompt, PROMPT_SHOWN)}”{pictures}", "run-prompt")
         if session.view.state in ACTIVE:
-            watching.watch(session.view, session.view.state, progress=True, key="card")
+            watching.watch(session.view, session.view.state, progress=True, key="run")
+            session.watched = True
             st.button("Stop", key="stop-card", on_click=session.stop)
         if session.earlier:
             st.button("Back to the previous run", key="back", on_click=session.go_back)

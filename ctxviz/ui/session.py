@@ -38,6 +38,8 @@ class Session(TabPictures, TabSweep, TabRuns):
     """Whether the page was drawn before."""
     notices: list[str] = default(default_factory=list)
     """Sentences about what could not be done; shown until something else is asked for."""
+    watched: bool = False
+    """Whether what was drawn so far has the page run again once the run on screen changes."""
     announcement: str = ""
     """A sentence about what was done; shown until something else is asked for."""
     focus: Focus = default(default_factory=Focus)

@@ -169,9 +169,7 @@ class Tab:
         self.page.on("dialog", self._meet)
 
     def _hear(self, said: Any) -> None:
-        # Streamlit asks for these below a page's own path first, then at the root.
-        probe = said.location.get("url", "").endswith(("/_stcore/health", "/_stcore/host-config"))
-        if said.type == "error" and not probe:
+        if said.type == "error":
             self.problems.append(f"console: {said.text}")
 
     def _see(self, request: Any) -> None:

@@ -4,7 +4,15 @@ import { el } from "./look.js";
 
 const PAUSE = 1000;
 const TOLD_AGAIN = 10;
+const BUSY = 2500;
 const mounted = new WeakMap();
+
+// While a page that the reader asked for is on its way, Streamlit would take what is told for a wish to see
+// this page again, and come back to it.
+let did = -Infinity;
+for (const [target, kind] of [[document, "click"], [window, "popstate"]]) {
+  target.addEventListener(kind, () => (did = performance.now()), { capture: true });
+}
 
 export default function mount(component) {
   const root = component.parentElement;
@@ -60,7 +68,7 @@ class Watch {
     this.node.hidden = !this.data.progress;
     this.bar.value = share;
     this.words.textContent = words;
-    if (mark === this.data.shown) return;
+    if (mark === this.data.shown || performance.now() - did < BUSY) return;
     // Told once; and again later, should the page not have run.
     if (this.unheard % TOLD_AGAIN === 0) this.tell("changed", mark);
     this.unheard += 1;
