@@ -21,7 +21,7 @@ ROW_PIXELS: Final = 27
 LONGEST_ANSWER: Final = 600
 """Characters of an answer's card."""
 OPEN, CLOSE = "⟦", "⟧"
-COLUMN_CHARACTERS: Final = 12
+COLUMN_CHARACTERS: Final = 14
 SILENT: Final = "no distribution"
 """Stands where the logits are no numbers, so that nothing is said."""
 

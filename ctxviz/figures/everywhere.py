@@ -21,6 +21,8 @@ from ctxviz.run import Run
 
 CELL_GAPS_UP_TO: Final = 48
 TICKS: Final = 16
+BAR_SHARE: Final = 0.7
+"""Share of a panel's width that its colour bar takes, above it; the panel's name stands before it."""
 MANY_MARKS: Final = 2000
 """Above this many marks a panel draws them with WebGL."""
 
@@ -56,7 +58,7 @@ def everywhere(run: Run, coordinate: int, variant: int, theme: Theme = LIGHT) ->
         return FigureCard(note(figure, theme, reason[:-1].lower()), title, reason, reason, {})
     h, change = _gather(run, coordinate, variant, n)
     patched = np.arange(layers) >= run.variants[variant].first_layer
-    panels = _Panel("|h|", h, "", (0.0, 0.44)), _Panel("|Δm|", change, "2", (0.56, 1.0))
+    panels = _Panel("|h|", h, "", (0.0, 0.46)), _Panel("|Δm|", change, "2", (0.54, 1.0))
     texts = new_texts(run, n)
     _axes(figure, panels, texts, layers)
     counts = [_draw(figure, panel, kept, patched, texts, theme) for panel in panels]
@@ -91,7 +93,8 @@ def _axes(figure: go.Figure, panels: tuple[_Panel, ...], texts: list[str], layer
     n = len(texts)
     shown, rows = some_ticks(n, TICKS), some_ticks(layers, 10)
     left = figure.to_dict()["layout"]
-    figure.update_layout(xaxis2=left["xaxis"], yaxis2=left["yaxis"], margin={"t": 34})
+    figure.update_layout(xaxis2=left["xaxis"], yaxis2=left["yaxis"], margin={"t": 56})
+    figure.update_layout(yaxis2_title_text="")
     for panel in panels:
         figure.layout[f"xaxis{panel.axis}"].update(
             domain=panel.domain,
@@ -144,7 +147,7 @@ def _field(
     finite = logs[np.isfinite(logs)]
     low, high = (float(finite.min()), float(finite.max())) if finite.size else (-1.0, 0.0)
     high = max(high, low + 0.1)
-    step = max(1, round((high - low) / 5))
+    step = max(1, round((high - low) / 2))
     decades = [e for e in range(int(np.ceil(low)), int(np.floor(high)) + 1) if e % step == 0]
     ticks = {float(e): power_of_ten(e) for e in decades} if len(decades) > 1 else {}
     ticks = ticks or {end: sci(float(10**end)) for end in (low, high)}
@@ -162,15 +165,20 @@ def _field(
         hovertemplate="%{text}<extra></extra>",
         hoverongaps=True,
         colorbar={
+            "orientation": "h",
             "x": panel.domain[1],
+            "xanchor": "right",
+            "y": 1,
+            "yanchor": "bottom",
+            "len": BAR_SHARE * (panel.domain[1] - panel.domain[0]),
             "tickvals": list(ticks),
             "ticktext": list(ticks.values()),
+            "tickangle": 0,
             "tickfont": {"size": 14, "color": theme.soft},
             "thickness": 12,
             "outlinewidth": 0,
-            "len": 1,
-            "xpad": 6,
-            "ypad": 0,
+            "xpad": 0,
+            "ypad": 6,
         },
         name=panel.symbol,
         meta="field",

@@ -25,6 +25,8 @@ WRITTEN: Final = 4
 """Squares a side up to which each shows its number."""
 STARRED: Final = 8
 """Squares a side up to which a square has room for a star of full size."""
+UNDER_STAR: Final = 0.7
+"""Where in its square the number of the strongest stands, from the top."""
 WORTH_WRITING: Final = 0.01
 """A distance that two decimals tell; where none is as large, no square shows its number."""
 LEAST_TOP: Final = 0.1
@@ -58,8 +60,8 @@ def occlusion(found: Occlusion, picture: Picture, theme: Theme = LIGHT) -> Figur
                 type="line", xref="x", yref="y", line={"color": "rgba(127,127,127,0.7)", "width": 1}, **ends
             )
     figure.add_trace(_field(found, values, theme))
-    _write(figure, values, theme)
     best = strongest(values)
+    _write(figure, values, best, theme)
     if best is not None:
         _mark(figure, best, values, theme)
     title = f"What the patches of token {found.step} carry of picture {found.picture + 1}"
@@ -161,19 +163,23 @@ def _ink(value: float, values: NDArray[np.float64]) -> str:
     return ON_BRIGHT if value > _top(values) / 2 else ON_DARK
 
 
-def _write(figure: go.Figure, values: NDArray[np.float64], theme: Theme) -> None:
-    """Numbers on the squares where there is room; a dash on those not measured, ✕ where it is no number."""
+def _write(
+    figure: go.Figure, values: NDArray[np.float64], best: tuple[int, int] | None, theme: Theme
+) -> None:
+    """Numbers on the squares where there is room, lower under the star; a dash on those not measured, ✕ where
+    it is no number."""
     largest = float(numbers(values).max(initial=0.0))
     written = len(values) <= WRITTEN and largest >= WORTH_WRITING
     rows, columns = np.nonzero(np.ones_like(values, bool) if written else ~np.isfinite(values))
     if not len(rows):
         return
     shown = values[rows, columns]
+    starred = np.zeros(len(rows), bool) if best is None else (rows == best[0]) & (columns == best[1])
     colours = [_ink(v, values) if np.isfinite(v) else theme.ink for v in shown]
     figure.add_trace(
         go.Scatter(
-            x=columns + 0.5, y=rows + 0.5, xaxis="x2", yaxis="y2", mode="text", meta="numbers",
-            text=[short(v) for v in shown],
+            x=columns + 0.5, y=rows + np.where(starred, UNDER_STAR, 0.5), xaxis="x2", yaxis="y2",
+            mode="text", meta="numbers", text=[short(v) for v in shown],
             textfont={"size": 14, "color": colours}, hoverinfo="skip", showlegend=False,
         )
     )  # fmt: skip
@@ -198,7 +204,7 @@ def _mark(figure: go.Figure, at: tuple[int, int], values: NDArray[np.float64], t
             )  # fmt: skip
     figure.add_trace(
         go.Scatter(
-            x=[column + 0.5], y=[row + (0.5 if small else 0.24)], xaxis="x2", yaxis="y2", mode="markers",
+            x=[column + 0.5], y=[row + (0.5 if small else 0.22)], xaxis="x2", yaxis="y2", mode="markers",
             marker={"symbol": "star", "size": 9 if tiny else 14, "color": _ink(values[at], values)},
             meta="strongest", hoverinfo="skip", showlegend=False,
         )

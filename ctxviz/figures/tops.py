@@ -100,6 +100,7 @@ def _bars(
         },
         text=["not in its list" if v is None else sci(v) for v in values],
         textposition="outside",
+        constraintext="none",
         textangle=0,
         textfont={"size": 14, "color": theme.ink},
         cliponaxis=False,

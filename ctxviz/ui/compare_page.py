@@ -64,15 +64,16 @@ def draw() -> None:
     """One run of the page's script."""
     session = page.begin()
     state, changing = session.view.state, page.changes(session.view)
-    messages.heading(2, "Compare", "page-head")
-    view = st.segmented_control(
-        "What to compare",
-        VIEWS,
-        format_func=_TITLES.__getitem__,
-        key="compare_view",
-        label_visibility="collapsed",
-        persist_state="session",
-    )
+    with st.container(horizontal=True, key="page-top", vertical_alignment="center"):
+        messages.heading(2, "Compare", "page-head")
+        view = st.segmented_control(
+            "What to compare",
+            VIEWS,
+            format_func=_TITLES.__getitem__,
+            key="compare_view",
+            label_visibility="collapsed",
+            persist_state="session",
+        )
     page.draw_notices(session)
     if view == "pair":
         compare_pair.draw(session)

@@ -120,7 +120,6 @@ def _draw_figure(card: FigureCard, key: str) -> None:
 
 def _draw_everywhere(run: Run, variant: int, step: int, layer: int) -> None:
     """One coordinate in all layers and tokens; the usual suspects are a click away."""
-    messages.heading(2, "The same coordinate everywhere", "everywhere-head")
     suspects = [found.coordinate for found in guilty(run, variant) if found.largest_change]
     vectors = run.vectors(step, variant)
     worst = worst_table(vectors, layer, 1) if vectors is not None else []
@@ -129,9 +128,10 @@ def _draw_everywhere(run: Run, variant: int, step: int, layer: int) -> None:
     chosen = state.chosen_coordinate
     j = chosen if chosen is not None and chosen < run.model.width else first
     state.coordinate = j
-    with st.container(horizontal=True, key="suspects", vertical_alignment="bottom"):
+    with st.container(horizontal=True, key="suspects", vertical_alignment="center"):
+        messages.heading(2, "The same coordinate everywhere", "everywhere-head")
         st.number_input(
-            "Coordinate j",
+            "Coordinate",
             0,
             run.model.width - 1,
             key="coordinate",

@@ -22,8 +22,11 @@ MOST_TILES: Final = 16
 
 def draw(session: Session, run: Run, asked: Question) -> None:
     """The choices, the button, and the map as far as it has come."""
-    grid = _draw_fineness(run, asked.picture)
-    question = replace(asked, grid=grid, colour=_draw_cover(run, asked.picture))
+    with st.container(horizontal=True, key="covering", vertical_alignment="bottom"):
+        grid = _draw_fineness(run, asked.picture)
+        colour = _draw_cover(run, asked.picture)
+        messages.hint(f"{grid**2 + 1} passes", "passes")
+    question = replace(asked, grid=grid, colour=colour)
     squares = counted(question.grid**2, "square")
     cost = (
         "A pass reads the prompt with the picture and builds the token's patches: one for each square, and "
@@ -39,24 +42,21 @@ def draw(session: Session, run: Run, asked: Question) -> None:
 
 
 def _draw_fineness(run: Run, picture: int) -> int:
-    """Squares a side, at first the finest of ``grids``, with the number of passes beside them."""
+    """Squares a side, at first the finest of ``grids``."""
     choices = finenesses(run, picture)
     key = f"grid-{picture}"
     if st.session_state.get(key) not in choices:
         st.session_state[key] = max(set(choices) & set(grids(run, picture)))
     side = run.context.images[picture].side
-    with st.container(horizontal=True, key="fineness", vertical_alignment="bottom"):
-        grid = st.segmented_control(
-            "Squares",
-            choices,
-            format_func=lambda g: f"{g} × {g}{', tile by tile' if g == side else ''}",
-            required=True,
-            key=key,
-            persist_state="session",
-        )
-        chosen = int(grid or st.session_state[key])
-        messages.hint(f"{chosen**2 + 1} passes", "passes")
-    return chosen
+    grid = st.segmented_control(
+        "Squares",
+        choices,
+        format_func=lambda g: f"{g} × {g}{', tile by tile' if g == side else ''}",
+        required=True,
+        key=key,
+        persist_state="session",
+    )
+    return int(grid or st.session_state[key])
 
 
 def _draw_cover(run: Run, picture: int) -> Colour:

@@ -25,6 +25,7 @@ from ctxviz.ui import (
     components,
     messages,
     page,
+    page_top,
     picture_asking,
     picture_cover,
     picture_ways,
@@ -52,18 +53,16 @@ def draw() -> None:
     state, changing = session.view.state, page.changes(session.view)
     with st.sidebar:
         run_card.draw_sidebar(session)
-    messages.heading(2, "Pictures: what of them is in the weights?", "page-head")
-    messages.hint(_INTRODUCTION, "pictures-introduction")
-    page.draw_notices(session)
-    run = run_card.finished(session)
-    if run is not None:
+    shown = page_top.draw("Pictures", session)
+    if shown is not None:
+        run, variant = shown
         why_not = missing(run)
         if why_not:
             messages.tell("note", why_not, "no-pictures")
             if not run.context.images:
                 picture_ways.draw(session)
         else:
-            _draw_tools(session, run)
+            _draw_tools(session, run, variant)
     page.end(session, state, changing)
 
 
@@ -72,8 +71,8 @@ def missing(run: Run) -> str:
     context = run.context
     if not context.images:
         return (
-            "The run on screen has no picture. Make one with a picture, by a model that reads pictures, or look "
-            "at a recorded one."
+            "The run on screen has no picture. Make one with a picture, by a model that reads pictures, or "
+            "look at a recorded one."
         )
     if tuple(picture.sha256 for picture in run.pictures) != context.image_sha256:
         return (
@@ -88,16 +87,9 @@ def missing(run: Run) -> str:
     return ""
 
 
-def _draw_tools(session: Session, run: Run) -> None:
-    variant = run_card.draw_variant(session, run)
-    reference = picture_asking.reference_of(run)
-    chosen = "" if run.model.key in CATALOGUE else ", the model chosen on the Live page"
-    messages.hint(
-        f"Questions go to {quoted(reference or 'no model')}{chosen}. A model with another checksum "
-        "than the run's is refused, or, where either has none, one with another name or shape.",
-        "pictures-model",
-    )
+def _draw_tools(session: Session, run: Run, variant: int) -> None:
     _draw_before_after(session, run, variant)
+    _explain(run)
     messages.heading(2, "What in the picture do the patches carry?", "occlusion-head")
     picture, step = _draw_choice(session, run, variant)
     picture_cover.draw(session, run, Question("occlusion", picture, step, variant))
@@ -105,8 +97,20 @@ def _draw_tools(session: Session, run: Run) -> None:
     _draw_swap(session, run, Question("swap", picture, step, variant))
 
 
+def _explain(run: Run) -> None:
+    """What the page is for, and which model is asked; for who asks."""
+    reference = picture_asking.reference_of(run)
+    chosen = "" if run.model.key in CATALOGUE else ", the model chosen on the Live page"
+    with st.expander("What is this?", key="pictures-explained"):
+        messages.hint(_INTRODUCTION, "pictures-introduction")
+        messages.hint(
+            f"Questions go to {quoted(reference or 'no model')}{chosen}. A model with another checksum "
+            "than the run's is refused, or, where either has none, one with another name or shape.",
+            "pictures-model",
+        )
+
+
 def _draw_before_after(session: Session, run: Run, variant: int) -> None:
-    messages.heading(2, "With the picture, and without it", "before-head")
     question = Question("without")
     request = session.looks.get(question)
     found = request.found if request is not None and isinstance(request.found, WithoutPictures) else None

@@ -658,7 +658,8 @@ def test_what_is_looked_at_is_kept_from_page_to_page() -> None:
     turn_to(page, "replay")
     assert page.session.focus.variant == 1
     turn_to(page, "live")
-    assert "Behind token 3," in page.texts()
+    assert (page.session.focus.step, page.session.focus.layer) == (3, 2)
+    assert "Behind token 3," in turn_to(page, "layers").texts()
 
 
 def test_the_files_of_a_patch_are_what_they_say(tiny_folder: Path, tmp_path: Path) -> None:

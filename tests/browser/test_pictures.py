@@ -106,7 +106,7 @@ def test_the_pictures_page_asks_what_the_patches_carry(new_tab: OpenTab) -> None
     )
     generate(tab)
     tab.page.get_by_role("link", name="Pictures").click()
-    tab.ready().says("With the picture, and without it")
+    tab.ready().says("Ask without the picture")
     answer = tab.page.locator(".st-key-answer0 .ctxviz-sentence").last
     expect(answer).to_have_text(f"{CAPTION} <end_of_turn>")
     expect(answer.locator(".ctxviz-token")).to_have_text("<end_of_turn>")
@@ -115,6 +115,7 @@ def test_the_pictures_page_asks_what_the_patches_carry(new_tab: OpenTab) -> None
     figure.wait_for()
     caption = figure.locator("figcaption")
     expect(caption).not_to_contain_text("not covered yet", timeout=PATIENCE)
+    figure.get_by_text("What is this?").click()
     expect(caption).to_contain_text("Control: the distances of the model that has the picture")
     told = figure.locator(".ctxviz-plot").get_attribute("aria-label") or ""
     rows = re.findall(r"row [1-4]: ([^;]*?)(?:;|\.(?: |$))", told.split("TVD after covering each")[1])

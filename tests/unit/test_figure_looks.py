@@ -99,3 +99,15 @@ def test_only_what_blows_up_is_called_so(ratio: float, blows: bool) -> None:
     run = synthetic_run()
     run._fields["scale_ratio"].array[3, 1, 4] = ratio
     assert ("where it blows up" in coordinates(run, 3, 4, 1).title) is blows
+
+
+def test_the_two_maps_of_a_coordinate_leave_each_other_room() -> None:
+    """Their colour bars lie above them: beside them, numbers lay over the other map on a telephone."""
+    for bar, panel in zip(
+        (trace.colorbar for trace in everywhere(synthetic_run(), 3, 0).figure.data if trace.meta == "field"),
+        ((0.0, 0.46), (0.54, 1.0)),
+        strict=True,
+    ):
+        assert (bar.orientation, bar.y, bar.yanchor, bar.xanchor) == ("h", 1, "bottom", "right")
+        assert panel[0] < bar.x - bar.len < bar.x <= panel[1]
+        assert len(bar.ticktext) <= 4

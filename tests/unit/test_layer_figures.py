@@ -448,7 +448,7 @@ def test_one_coordinate_everywhere(run: Run) -> None:
     layout = card.figure.layout
     assert layout.xaxis.domain[1] < layout.xaxis2.domain[0]
     assert list(layout.xaxis2.ticktext) == list(layout.xaxis.ticktext)
-    assert layout.yaxis.title.text == layout.yaxis2.title.text == "layer"
+    assert (layout.yaxis.title.text, layout.yaxis2.title.text) == ("layer", "")
     assert words(card) == ["|h|", "|Δm|"]
     assert left.text[2][3].startswith("layer 2, token 3 “·Mars”<br>|h| = ")
     assert traces(card, "glyph") == []

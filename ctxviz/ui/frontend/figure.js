@@ -1,6 +1,7 @@
 // One Plotly figure with its title, caption, text alternative and downloads.
 
 import { el, readTheme } from "./look.js";
+import { fitted } from "./narrow.js";
 import { saveButtons } from "./save.js";
 import { dress } from "./style.js";
 
@@ -9,6 +10,7 @@ const SUBJECT_SIZE = 13;
 const LINE_SPACING = 1.3;
 const EDGE = 12;
 const RECOLOURED = ["background", "panel", "ink", "soft", "line"];
+const REFIT = 60;
 const mounted = new WeakMap();
 let plotly = null;
 
@@ -62,6 +64,8 @@ export class Figure {
     );
     this.node.append(head, this.plot, this.caption);
     root.append(this.node);
+    this.resized = new ResizeObserver(() => this.refit());
+    this.resized.observe(this.plot);
     dress(this.node, "figure.css");
   }
 
@@ -84,13 +88,24 @@ export class Figure {
     });
   }
 
-  async draw({ data, layout }) {
+  // What fits a laptop is laid out anew where a window has become a good deal narrower or wider.
+  refit() {
+    const { clientWidth: width } = this.plot;
+    if (this.made && width && Math.abs(width - this.width) > REFIT) this.draw(this.made).catch(() => {});
+  }
+
+  async draw(made) {
+    this.made = made;
     const library = await loadPlotly();
     if (this.ended) return;
+    this.width = this.plot.clientWidth;
+    const { data, layout } = fitted(made.data, made.layout, this.width);
     const { paper_bgcolor: paper, ...rest } = layout;
     this.paper = paper;
+    // With the same revision a part that was zoomed into stays.
     const clear = { paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", autosize: true };
-    await library.react(this.plot, data, { ...rest, ...clear }, { responsive: true, displayModeBar: false });
+    const whole = { ...rest, ...clear, uirevision: this.drawn };
+    await library.react(this.plot, data, whole, { responsive: true, displayModeBar: false });
     if (this.listening) return;
     this.listening = true;
     this.plot.on("plotly_click", ({ points: [point] }) => {
@@ -126,6 +141,7 @@ export class Figure {
 
   end() {
     this.ended = true;
+    this.resized.disconnect();
     if (window.Plotly && this.listening) window.Plotly.purge(this.plot);
     this.node.remove();
   }
