@@ -387,24 +387,24 @@ def test_scenes_of_a_link_to_a_model_of_text_are_told_of_and_kept() -> None:
 def test_a_run_of_other_inputs_says_what_it_was_made_from(seeing_folder: Path) -> None:
     page = show_samples(Page(model=str(seeing_folder), tokens="2", prompt="the", scene=TWO))
     page.press("generate").wait_for("done")
-    assert "The run below" not in page.texts()
+    assert "Made " not in page.texts()
     page.press("remove1")
-    assert "The run below was made from other pictures; Generate makes a new one." in page.texts()
+    assert "Made from other pictures; Generate makes a new one." in page.texts()
     page.at.text_area("prompt").set_value("the and")
-    assert "was made from another prompt and other pictures; Generate" in page.run().texts()
+    assert "Made from another prompt and other pictures; Generate" in page.run().texts()
     page.press("undo_pictures")
     assert "was made from another prompt; Generate" in page.texts()
     page.at.text_area("prompt").set_value("the")
-    assert "The run below" not in page.run().texts()
+    assert "Made " not in page.run().texts()
     page.press("preset0")
     assert "was made from another prompt; Generate" in page.texts()
     page.press("remove1").press("generate").wait_for("done")
     page.press("remove0")
-    assert "The run below was made from another picture; Generate makes" in page.texts()
+    assert "Made from another picture; Generate makes" in page.texts()
     page.press("generate").wait_for("done")
-    assert "The run below" not in page.texts()
+    assert "Made " not in page.texts()
     page.press("sample0")
-    assert "The run below was made from no picture; Generate makes" in page.texts()
+    assert "Made from no picture; Generate makes" in page.texts()
 
 
 def test_a_run_of_another_model_says_so(seeing_folder: Path, tiny_folder: Path) -> None:
@@ -412,7 +412,7 @@ def test_a_run_of_another_model_says_so(seeing_folder: Path, tiny_folder: Path) 
     page.press("generate").wait_for("done")
     page.at.text_input("other_model").set_value(str(tiny_folder))
     said = page.run().texts()
-    assert f"The run below was made with another model ({seeing_folder.name}); Generate makes a new" in said
+    assert f"Made with another model ({seeing_folder.name}); Generate makes a new" in said
     page.at.text_area("prompt").set_value("the and")
     assert f"with another model ({seeing_folder.name}) from another prompt; Gen" in page.run().texts()
     page.at.text_area("prompt").set_value("the")
@@ -422,29 +422,29 @@ def test_a_run_of_another_model_says_so(seeing_folder: Path, tiny_folder: Path) 
         "no model",
     ):
         page.at.text_input("other_model").set_value(same_or_none)
-        assert "The run below" not in page.run().texts()
+        assert "Made " not in page.run().texts()
 
 
 def test_other_settings_and_pictures_of_no_use_do_not_make_other_inputs(seeing_folder: Path) -> None:
     page = Page(model=str(seeing_folder), tokens="2", prompt="the", scene=TWO)
     page.press("generate").wait_for("done")
     page.at.number_input("tokens").set_value(3)
-    assert "The run below" not in page.run().texts()
+    assert "Made " not in page.run().texts()
     run = replace(synthetic_run(2, 8, 2).context, prompt="the")
     page.session.open(opened := synthetic_run(2, 8, 2))
     opened.context = run
     opened.model = replace(opened.model, key="gemma-3-1b-it")
     page.at.selectbox("model").set_value("gemma-3-1b-it")
-    assert "The run below" not in page.run().texts()
+    assert "Made " not in page.run().texts()
 
 
 def test_a_recorded_run_says_so_in_its_own_line(recorded: Run) -> None:
     page = Page(prompt=recorded.context.prompt)
-    assert "(torch unknown, cpu); Generate makes a new one" in page.texts()
+    assert "Synthetic; Generate makes a new one" in page.texts()
     page.at.text_area("prompt").set_value("Other words")
     said = page.run().texts()
-    assert "(torch unknown, cpu), from another prompt; Generate makes a new one" in said
-    assert "The run below" not in said
+    assert "Synthetic, from another prompt; Generate makes a new one" in said
+    assert "Made " not in said
 
 
 def test_a_model_without_eyes_refuses_with_a_sentence(tiny_folder: Path, recorded: Run) -> None:

@@ -208,8 +208,10 @@ def test_the_log_stays_quiet_on_the_way_through_all_pages(
     new_tab: OpenTab, tiny: str, app_server: Server
 ) -> None:
     tab = new_tab(model=tiny, tokens="200", prompt="the", **SLOW)
-    tab.press("Generate").until("running").tokens.nth(1).wait_for()
-    for name in (*PAGES, "Live", *PAGES):
+    tab.page.add_init_script(FAR_AWAY)
+    tab.page.reload()
+    arrived(tab, "Live").press("Generate").until("running").tokens.nth(1).wait_for()
+    for name in (*PAGES, "Live"):
         turn_to(tab, name)
     turn_to(tab, "Live").press("Stop").until("stopped")
     for name in (*PAGES, "Live"):
