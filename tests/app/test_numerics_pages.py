@@ -463,8 +463,8 @@ class TestCompare:
         a, b = page.at.selectbox("pair_A"), page.at.selectbox("pair_B")
         assert (a.value, b.value) == ("Run 1", "Recorded")
         assert a.options == [
-            "Run 1 · As a slightly irritable robot on… · Synthetic · 6 tokens",
-            "Recorded · As a slightly irritable robot on… · Synthetic · 8 tokens",
+            "Run 1 · As a slightly irritable robot on… · 6 tokens",
+            "Recorded · As a slightly irritable robot on… · replayed · 8 tokens",
         ]
 
     def test_runs_keep_their_names_and_the_one_on_screen_is_chosen_first(self) -> None:
