@@ -8,10 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import expect
 
+from ctxviz.figures.text import readable
 from ctxviz.presets import PRESETS
 from ctxviz.store import load_run
 from tests.browser.conftest import PATIENCE, Tab, has_value, start_server
+from tests.browser.live_view import LiveView, until
 from tests.tiny_models import save_tiny_folder, tiny_gemma3
 
 pytestmark = pytest.mark.browser
@@ -33,39 +36,95 @@ def test_the_recorded_run_is_on_screen_before_any_model(new_tab: OpenTab) -> Non
     assert tab.tokens.count() > 3
     has_value(tab.page.get_by_role("textbox", name="Prompt"), PRESETS[0].prompt)
     assert tab.page.locator(".headline").inner_text().startswith("Without any context")
-    tab.page.get_by_role("heading", name="The ten largest changes").wait_for()
+    tab.page.get_by_role("heading", name="Smallest |h| of this run: Layer ").wait_for()
     assert tab.query == {}
-
-
-def test_an_alarm_opens_its_cell_and_the_large_figures_are_drawn_on_demand(new_tab: OpenTab) -> None:
-    tab = new_tab().until("done")
-    alarm = tab.page.locator(".alarms .alarm-words").first
-    alarm.click()
-    tab.page.wait_for_url("**step=*")
-    tab.page.get_by_role("heading", name=f"Behind token {tab.query['step']},").wait_for()
-    tab.says("with |h| below")
-    figures = tab.page.locator(".ctxviz-plot svg.main-svg")
-    tab.page.locator(".ctxviz-plot svg.main-svg").first.wait_for()
-    tab.page.get_by_text("Large figures to zoom into").click()
-    tab.page.get_by_text("Draw them").click()
-    tab.page.locator(".ctxviz-figure").get_by_text("Total-variation distance").first.wait_for()
-    assert figures.count() > 2
 
 
 def test_generate_makes_a_run_and_a_click_opens_what_lies_behind(new_tab: OpenTab, tiny: str) -> None:
     tab = new_tab(model=tiny, tokens="6", prompt="the and the")
     tab.press("Generate").writes(6).until("done")
+    live = LiveView(tab.page)
     tab.tokens.nth(3).click()
-    tab.says("Behind token 3").asks(step="3")
-    field = tab.page.locator(".field")
-    field.scroll_into_view_if_needed()
-    box = field.bounding_box()
-    assert box is not None
-    # The first cell is the lowest and leftmost one, beside the axes.
-    tab.page.mouse.click(box["x"] + 55, box["y"] + box["height"] - 50)
-    tab.says("Behind token 0").says("in layer 0").asks(step="0", layer="0")
-    tab.page.get_by_label("The heat map shows").select_option("scale_ratio")
+    tab.asks(step="3")
+    until(lambda: live.agrees(3), tab.page)
+    live.click_cell(0, 0, 6, 6)
+    tab.asks(step="0", layer="0")
+    until(lambda: live.agrees(0, 0), tab.page)
+    live.shows(metric="scale_ratio")
     tab.asks(metric="scale_ratio")
+    live.behind.get_by_role("button", name="All of layer 0 →").click()
+    tab.page.wait_for_url("**/layers?**", timeout=20_000)
+    tab.ready().asks(step="0", layer="0")
+
+
+def test_the_keys_in_the_prompt_generate_with_what_was_typed(new_tab: OpenTab, tiny: str) -> None:
+    tab = new_tab(model=tiny, tokens="3", prompt="the").until("done")
+    field = tab.page.get_by_role("textbox", name="Prompt")
+    field.fill("and the other one")
+    field.press("Control+Enter")
+    tab.writes(3).until("done").asks(prompt="and the other one")
+    field.press("Tab")
+    tab.page.locator(".prompt-words").click()
+    said = "".join(tab.page.locator(".prompt-chips .piece").all_inner_texts())
+    assert said.replace("·", " ").endswith("and the other one")
+
+
+def test_the_first_click_after_typing_reaches_what_it_is_aimed_at(new_tab: OpenTab) -> None:
+    tab = new_tab().until("done")
+    field = tab.page.get_by_role("textbox", name="Prompt")
+    for place in (tab.tokens.nth(4), tab.page.locator(".prompt-words"), tab.page.locator(".alarms .count")):
+        field.click()
+        tab.page.wait_for_timeout(200)
+        place.click()
+        opened = "aria-pressed" if place.get_attribute("aria-pressed") else "aria-expanded"
+        expect(place).to_have_attribute(opened, "true", timeout=5000)
+
+
+def test_the_three_answers_are_there_once_the_run_is_made(new_tab: OpenTab, tiny: str) -> None:
+    tab = new_tab(model=tiny, tokens="4", prompt="the and the")
+    tab.press("Generate").writes(4).until("done")
+    tab.page.locator(".without .how", has_text="unpatched, its own text:").wait_for()
+    written = tab.page.locator(".without .said-words bdi")
+    expect(written).to_have_count(4, timeout=PATIENCE)
+    with tab.page.expect_download() as download:
+        tab.press("Download this run")
+    run = load_run(Path(download.value.path()))
+    assert run.without_context is not None
+    assert written.all_inner_texts() == [readable(text) for text in run.without_context.texts]
+    assert tab.tokens.locator(".said").all_inner_texts() == [readable(run.token(k)[4]) for k in range(4)]
+
+
+def test_the_second_run_of_a_tab_is_all_that_is_shown(new_tab: OpenTab, tiny: str) -> None:
+    first = new_tab(model=tiny, tokens="9", prompt="the and the", dtype="float32,bfloat16")
+    first.press("Generate").writes(9).until("done")
+    first.tokens.nth(7).click()
+    first.asks(step="7")
+    first.page.get_by_role("spinbutton", name="Tokens").fill("4")
+    first.page.keyboard.press("Enter")
+    first.asks(tokens="4").page.get_by_role("button", name="bfloat16", exact=True).click()
+    first.page.wait_for_url(lambda _: "dtype" not in first.query)
+    first.ready().type_prompt("other").press("Generate").writes(4).until("done")
+    second = new_tab(model=tiny, tokens="4", prompt="other")
+    second.press("Generate").writes(4).until("done")
+    shown, fresh = LiveView(first.page), LiveView(second.page)
+    for live in (shown, fresh):
+        until(lambda live=live: live.agrees(None), live.page)
+    assert shown.legend() == fresh.legend()
+    assert not any("bf16" in name for name in shown.legend())
+    for of in (LiveView.description, LiveView.chart_description, said_by, axis_words):
+        until(lambda of=of: same(of(shown), of(fresh)), first.page)
+
+
+def said_by(live: LiveView) -> list[str]:
+    return live.chips.evaluate_all("chips => chips.map((chip) => chip.title)")
+
+
+def axis_words(live: LiveView) -> list[str | None]:
+    return live.page.locator(".field > svg text, .linechart > svg text").all_text_contents()
+
+
+def same(found: object, expected: object) -> None:
+    assert found == expected
 
 
 def test_stop_acts_and_the_session_goes_on(new_tab: OpenTab, tiny: str) -> None:
@@ -175,7 +234,7 @@ def test_a_run_is_downloaded_and_opened_again(new_tab: OpenTab, tmp_path: Path) 
 
 def test_an_example_fills_the_prompt_and_the_address(new_tab: OpenTab) -> None:
     tab = new_tab()
-    tab.press(PRESETS[2].title).asks(prompt=PRESETS[2].prompt)
+    tab.press("Examples").press(PRESETS[2].title).asks(prompt=PRESETS[2].prompt)
     has_value(tab.page.get_by_role("textbox", name="Prompt"), PRESETS[2].prompt)
     assert list(tab.query) == ["prompt"]
 
