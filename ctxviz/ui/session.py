@@ -103,9 +103,11 @@ class Session(TabPictures, TabSweep, TabRuns):
         worker().submit(run_job(view, link.model, link.prompt, settings, tokens, pictures))
         worker().end(self.view.id)
         ASKED[view] = Asked(pictures, settings.fold)
+        awaited = self.link if self.link is not None and _same_run(self.link, link) else None
         self.look_at(view)
-        if self.link is not None and _same_run(self.link, link):
-            self.focus = replace(_focus_of(self.link), metric=self.focus.metric)
+        if awaited is not None:
+            self.link = awaited
+            self.focus = replace(_focus_of(awaited), metric=self.focus.metric)
 
     def step(self, link: Link) -> None:
         """Exactly one more token, of the run that is under way or of a new one.
@@ -149,6 +151,11 @@ class Session(TabPictures, TabSweep, TabRuns):
         self.put_aside(self.view, recorded=self.recorded)
         self.announcement = ""
         self.view, self.recorded = view, recorded
+        self._look_afresh()
+
+    def _look_afresh(self) -> None:
+        """Look at nothing in particular: a place in one run means nothing in another."""
+        self.link = None
         self.focus = Focus(metric=self.focus.metric)
 
     def hush(self) -> None:
@@ -162,7 +169,7 @@ class Session(TabPictures, TabSweep, TabRuns):
             self.hush()
             worker().end(self.view.id)
             self.view, self.recorded = self.earlier.pop()
-            self.focus = Focus(metric=self.focus.metric)
+            self._look_afresh()
 
     def show_recorded(self, name: str = FIRST_RECORDED) -> None:
         """Look at a run that comes with ctxviz, if it is not the one on screen."""
@@ -203,10 +210,10 @@ class Session(TabPictures, TabSweep, TabRuns):
     def notice(self, did: Did) -> None:
         """Follow what the reader did in the live view; called before anything is drawn."""
         self.heard = max(self.heard, did.count)
-        if did.picked:
+        if did.picked or did.focus.variant != self.focus.variant:
             self.link = None
         elif self.link is not None:
-            self.link = replace(self.link, metric=did.focus.metric, variant=did.focus.variant)
+            self.link = replace(self.link, metric=did.focus.metric)
         self.focus = did.focus
 
     def revive(self) -> None:
