@@ -13,7 +13,6 @@ from ctxviz.ui.session import Session
 from ctxviz.ui.url_state import Link
 from ctxviz.ui.worker import worker
 
-LAYERS: Final = "pages/layers.py"
 _RECORDED_MISSING: Final = (
     "Nothing to show yet: the recorded run is missing from assets. Type a prompt and press Generate."
 )
@@ -36,15 +35,14 @@ def draw() -> None:
         note=_note(session, link),
         did=lambda did: _follow(session, did),
     )
-    if st.session_state.pop("to_layers", False):
-        st.switch_page(LAYERS)
     page.end(session, state, changing)
 
 
 def _follow(session: Session, did: Did) -> None:
     """What the reader did in the live view, before anything is drawn."""
     session.notice(did)
-    st.session_state.to_layers = did.layers
+    if did.layers:
+        st.session_state.go_to = "pages/layers.py"
 
 
 def _draw_prompt(session: Session, link: Link, under_way: bool) -> None:

@@ -93,7 +93,7 @@ def _draw_drift(session: Session, run: Run, variant: int) -> None:
 def _draw_budget(run: Run, variant: int) -> None:
     card = budget(run, variant)
     card = replace(card, more=f"{card.more} {_FLOAT64}".strip())
-    components.figure(card, key="budget", name="error-budget")
+    components.figure(card, key="error-budget", name="error-budget")
 
 
 def _draw_again(session: Session, run: Run) -> None:
