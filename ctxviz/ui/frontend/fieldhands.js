@@ -3,6 +3,8 @@
 const DRAG = 4;
 const FAR = 10;
 const IN = 0.5;
+// How long a second click is waited for, in ms.
+const DOUBLE = 250;
 
 // A drag that stays within so many px of a line along an axis zooms along that axis alone.
 const ALONG = 12;
@@ -55,8 +57,19 @@ export function listen(map, fields) {
   });
   frame.addEventListener("pointercancel", end);
   frame.addEventListener("pointerleave", () => !drag && fields.clear());
-  frame.addEventListener("click", (event) => !dragged && fields.pick(map.cellAt(...at(event))));
-  frame.addEventListener("dblclick", () => fields.whole());
+  // While zoomed a click may be the first half of a double click, which shows the whole and picks nothing.
+  let waiting = null;
+  frame.addEventListener("click", (event) => {
+    clearTimeout(waiting);
+    if (dragged || event.detail > 1) return;
+    const cell = map.cellAt(...at(event));
+    if (fields.zoomed && event.detail) waiting = setTimeout(() => fields.pick(cell), DOUBLE);
+    else fields.pick(cell);
+  });
+  frame.addEventListener("dblclick", () => {
+    clearTimeout(waiting);
+    fields.whole();
+  });
   frame.addEventListener(
     "wheel",
     (event) => {

@@ -181,8 +181,10 @@ class Live {
   // Tell a screen reader at once how it ended, and in between not too often.
   speak(state) {
     const now = performance.now();
-    if (state === this.spokenState && (!this.source.busy || now - this.spokenAt < WORDS_PAUSE)) return;
-    [this.spokenState, this.spokenAt] = [state, now];
+    const { run, busy } = this.source;
+    const same = state === this.spokenState && run === this.spokenRun;
+    if (same && (!busy || now - this.spokenAt < WORDS_PAUSE)) return;
+    [this.spokenState, this.spokenRun, this.spokenAt] = [state, run, now];
     put(this.parts.spoken, [statusOf(this.source), this.source.verdict?.[0]].filter(Boolean).join(". "));
   }
 
