@@ -26,7 +26,7 @@ from ctxviz.figures.words import alarms, verdict
 from ctxviz.replaying import SAME_WEIGHTS, margins
 from ctxviz.run import REFERENCE_METRICS, Run
 from ctxviz.settings import HELD
-from ctxviz.ui import field_values, shown_prompt
+from ctxviz.ui import field_values, shown_prompt, without_context
 from ctxviz.ui.views import ACTIVE, View
 
 METRICS: Final = {key: metrics.METRICS[key] for key in metrics.LIVE_METRICS}
@@ -93,14 +93,17 @@ def delta(view: View, held: Held, metric: str, variant: int) -> dict[str, Any]:
         answer["alarms"] = _alarms(run, ALARMS_AT_WORK if at_work else None)
     if not at_work or stale:
         answer["without"] = _without(run)
+        answer["writing"] = without_context.is_written(run)
+        answer["fault"] = without_context.fault_of(run)
     return answer
 
 
 def describe(run: Run, view_id: str = "") -> dict[str, Any]:
     """What a browser needs to know once: variants, dtypes, layers, metrics, prompt.
 
-    ``asked_with`` is the prompt, or its beginning. ``metrics`` are those of the live view, ``fields`` all that can be drawn layer by layer. ``view_id``
-    is that of the view whose route has the pictures; without it the prompt names no address for them.
+    ``asked_with`` is the prompt, or its beginning. ``metrics`` are those of the live view, ``fields`` all
+    that can be drawn layer by layer. ``view_id`` is that of the view whose route has the pictures; without it
+    the prompt names no address for them.
     """
     return {
         "model": run.model.name,

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ctxviz.figures.text import counted, sci
+from ctxviz.figures.text import counted, equals
 from ctxviz.records import SOLVER_CASES
 from ctxviz.run import Run
 from ctxviz.ui.focus import Focus
@@ -42,7 +42,7 @@ def counts(run: Run, step: int, layer: int, variant: int) -> str:
     if number["dead"] < 0:
         return "This layer was not patched."
     case = SOLVER_CASES[int(number["solver_case"])]
-    solved = case if np.isnan(number["multiplier"]) else f"λ = {sci(float(number['multiplier']))}, {case}"
+    solved = case if np.isnan(number["multiplier"]) else f"{equals('λ', float(number['multiplier']))}, {case}"
     return (
         f"{counted(int(number['dead']), 'dead coordinate')}, {int(number['uncontrolled'])} uncontrolled, "
         f"{_swallowed(int(number['swallowed']))}, "

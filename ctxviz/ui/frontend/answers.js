@@ -37,8 +37,8 @@ export class Answers {
   }
 
   // The unpatched model's own text, on its own history; made after the run.
-  drawWithout({ without, busy }) {
-    const now = JSON.stringify([without, busy]);
+  drawWithout({ without, busy, writing, fault }) {
+    const now = JSON.stringify([without, busy, writing, fault]);
     if (this.told === now) return;
     this.told = now;
     if (without) {
@@ -46,7 +46,8 @@ export class Answers {
       const how = "unpatched, its own text:";
       this.without.say("Without it", how, without.ended ? words : [...words, "…"]);
     } else {
-      this.without.say("Without it", "", [busy ? "told when the run has ended" : "not made for this run"]);
+      const why = busy || writing ? "told when the run has ended" : fault || "not made for this run";
+      this.without.say("Without it", "", [why]);
     }
   }
 }

@@ -155,8 +155,9 @@ class Source {
 
   pause(news) {
     this.quiet = news ? 0 : this.quiet + 1;
-    if (this.ended) return Infinity;
-    const [least, most] = PAUSES[this.status.state];
+    // The text without the context comes after the run's end.
+    if (this.ended && !this.writing) return Infinity;
+    const [least, most] = PAUSES[this.writing ? "running" : this.status.state];
     return document.hidden ? HIDDEN_PAUSE : Math.min(most, least * 1.3 ** this.quiet);
   }
 
@@ -207,6 +208,8 @@ class Source {
     this.references = answer.references;
     this.verdict = answer.verdict ?? this.verdict;
     if (answer.without) this.without = answer.without;
+    this.writing = answer.writing ?? false;
+    this.fault = answer.fault ?? "";
     if (answer.alarms) this.alarms = { ...answer.alarms, list: answer.alarms.list.map(alarm) };
     return before !== JSON.stringify([this.status, this.n, this.references, this.epoch]);
   }
