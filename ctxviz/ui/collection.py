@@ -112,17 +112,19 @@ def about(runs: Sequence[Run]) -> str:
 
 
 def named_by_prompt(runs: Sequence[Run]) -> list[tuple[str, Run]]:
-    """Runs under the title of their prompt; prompts whose titles look the same get a number before it."""
-    titles: dict[str, str] = {}
-    for run in runs:
-        titles.setdefault(run.context.prompt, title_of(run))
-    alike: dict[str, list[str]] = {}
-    for prompt, title in titles.items():
-        alike.setdefault(title[: NAME_CHARACTERS - 1], []).append(prompt)
-    for prompts in alike.values():
-        if len(prompts) > 1:
-            titles |= {prompt: f"{k} · {titles[prompt]}" for k, prompt in enumerate(prompts, 1)}
-    return [(titles[run.context.prompt], run) for run in runs]
+    """Runs under the title of their prompt; prompts whose titles look the same get a number before it.
+
+    The same text with other pictures is another prompt.
+    """
+    keys = [(run.context.prompt, run.context.image_sha256) for run in runs]
+    titles = {key: title_of(run) for key, run in zip(keys, runs, strict=True)}
+    alike: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
+    for key, title in titles.items():
+        alike.setdefault(title[: NAME_CHARACTERS - 1], []).append(key)
+    for same in alike.values():
+        if len(same) > 1:
+            titles |= {key: f"{k} · {titles[key]}" for k, key in enumerate(same, 1)}
+    return [(titles[key], run) for key, run in zip(keys, runs, strict=True)]
 
 
 def of_tab(session: Session) -> dict[str, Run]:
