@@ -91,7 +91,8 @@ def _draw_files(request: PatchRequest, patch: Rebuilt, check: ExportCheck) -> No
         "token.",
         "take-files",
     )
-    st.code(files.script, language="python", wrap_lines=True)
+    with st.expander("The script, to read", key="take-script"):
+        st.code(files.script, language="python", wrap_lines=True)
 
 
 def _files(run: Run, patch: Rebuilt, check: ExportCheck) -> PatchFiles:
