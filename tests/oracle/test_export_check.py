@@ -51,7 +51,7 @@ def _one_thread() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> LoadedModel:
     folder = save_fragile_folder(tmp_path_factory.mktemp("fragile"), PROMPT)
-    return load_model(str(folder), dtypes=("float32", "bfloat16"))
+    return load_model(str(folder), dtypes=("float32", "bfloat16", "float16", "float64"))
 
 
 def run_of(model: LoadedModel, rule: str, dtype: str, fold: str = "all", **more: Any) -> Run:
@@ -111,7 +111,7 @@ CASES = [
     (rule, dtype, fold)
     for rule in ("direct", "stable", "floored")
     for dtype, fold in (("float32", "all"), ("float32", "all-but-bos"), ("bfloat16", "all"))
-]
+] + [("stable", "float16", "all"), ("stable", "float64", "all")]
 
 
 @pytest.mark.parametrize(("rule", "dtype", "fold"), CASES)
@@ -135,7 +135,8 @@ def test_the_trials_are_what_stock_copy_and_peft_give(
     for trial, logits in ((check.written, written), (check.adapter, peft)):
         assert trial.tvd == pytest.approx(tvd(baseline, logits), rel=1e-6, abs=1e-12)
         assert trial.match == (int(logits.argmax()) == int(baseline.argmax()))
-    assert not torch.equal(written, peft), "a side branch does not round as a written weight does"
+    if dtype != "float64":  # whose differences are lost in the norms, which transformers computes in float32
+        assert not torch.equal(written, peft), "a side branch does not round as a written weight does"
 
 
 def test_a_branch_computed_otherwise_is_noticed(model: LoadedModel, tmp_path: Path) -> None:
