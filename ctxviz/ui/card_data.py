@@ -10,7 +10,8 @@ from ctxviz.figures.palette import THEMES
 
 
 def card_data(card: FigureCard, name: str) -> dict[str, Any]:
-    """The figure, title, caption, text alternative, CSV, what its files are called, and both themes."""
+    """The figure, its words, CSV, both themes, and what its files are called and of: ``name`` where it says
+    nothing itself."""
     return {
         "figure": card.figure.to_json(),
         "title": card.title,
@@ -19,5 +20,7 @@ def card_data(card: FigureCard, name: str) -> dict[str, Any]:
         "alt": card.alt,
         "csv": to_csv(card.table),
         "name": name,
+        "subject": card.subject,
+        "file_name": card.file_name,
         "themes": {theme: asdict(colours) for theme, colours in THEMES.items()},
     }

@@ -23,7 +23,7 @@ def draw(session: Session) -> None:
             "Begin with a sample picture",
             key="sample_run",
             type="primary",
-            help=f"Chooses the model {MODEL} and a drawn scene, and goes to the Live page; press Generate there.",
+            help=f"Chooses {MODEL} and a drawn scene, and goes to the Live page; press Generate there.",
             on_click=_begin,
             args=(session,),
         )

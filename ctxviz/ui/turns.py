@@ -38,8 +38,8 @@ class Job:
 
     ``tokens`` is how many tokens to make before pausing, None for all of them; ``wish`` is whatever the asker
     wants to know it by. A ``halted`` job was stopped by its reader and may be let go on; a ``stopped`` one is
-    to end, and ``farewell`` is what its reader is then told. One ``aside`` is short, and not counted among those
-    under way.
+    to end, and ``farewell`` is what its reader is then told. One ``aside`` is short, and not counted among
+    those under way.
     """
 
     view: View
