@@ -495,12 +495,12 @@ def test_a_stopped_job_gives_way_where_memory_is_short(stage: Stage) -> None:
     assert "memory" in resting.message
 
 
-def test_a_job_nobody_asks_about_is_told_why_it_cannot_go_on() -> None:
-    stage = Stage(patience=0.2)
+def test_a_job_nobody_asks_about_is_told_why_it_cannot_go_on(stage: Stage) -> None:
     view = stage.job("A", ENDLESS)
     until(lambda: made(stage, "A") > 3)
     stage.worker.stop(view.id)
-    until(lambda: view.state == "stopped")
+    until(lambda: stage.worker.rests(view.id))
+    view.last_used -= 1000.0
     until(lambda: not stage.worker._jobs)
-    assert "no page has shown it" in view.message
-    assert stage.worker.shutdown(PATIENT)
+    assert view.state == "stopped"
+    assert "no page has shown it for 180 seconds" in view.message
