@@ -39,13 +39,13 @@ def live(screen: dict[str, Any], run: Run, looked: Looked, state: str, hidden: f
     if page is None:
         return ["the live view is not on the page"]
     found.same("state", page["state"], state)
+    if any(page[part] is None for part in ("patched", "without", "lines", "map", "behind")):
+        return [*found.told, "a part of the live view is not on the page"]
     _sentences(found, page, run, state)
     _chips(found, page["chips"], run, looked)
     _answers(found, page, run, looked)
     _prompt(found, page, run)
     _alarms(found, page, run)
-    if page["lines"] is None or page["map"] is None or page["behind"] is None:
-        return [*found.told, "a figure of the live view is not on the page"]
     lines(found, page["lines"], run, looked, hidden)
     heat_map(found, page["map"], run, looked)
     _behind(found, page["behind"], run, looked)

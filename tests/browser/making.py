@@ -47,12 +47,14 @@ class Maker(Walk):
 
     def stop(self, chance: random.Random) -> list[str]:
         """Begin a run and stop it a moment later."""
+        if self._continues():
+            return self.generate(chance)
         self.done.append(f"generate {self.widgets.wish} and stop")
         return self._start("Generate", chance, stop=chance.random())
 
     def _start(self, button: str, chance: random.Random, stop: float | None = None) -> list[str]:
         known, before = set(self.door.views()), [chip["text"] for chip in self._chips()]
-        self.hands.press(button if not self._continues() else "Continue")
+        self.hands.press(button)
         self.look_at(Shown(self._new_view(known, made=True), self.widgets.wish))
         seen = []
         deadline = time.monotonic() + (1.5 if stop is None else stop)

@@ -24,6 +24,8 @@ _RAISED = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
 QUIET_SECONDS = 0.3
 """So long nothing on the page may change before it counts as settled."""
 
+MENU_SECONDS = 10.0
+
 COUNT_REQUESTS = """
 window.requestsOnTheWay = 0;
 const plain = window.fetch;
@@ -56,7 +58,10 @@ def read_spoilt(page: Page, changes: list[str]) -> Screen:
 
 
 def settled(page: Page, patience: float) -> Screen:
-    """The page once nothing on it changes and nothing is on its way; as it is after ``patience`` seconds."""
+    """The page once nothing on it changes and nothing is on its way; as it is after ``patience`` seconds.
+
+    The pointer is moved aside, where nothing answers it.
+    """
     page.mouse.move(2, 2)
     before, since, deadline = None, time.monotonic(), time.monotonic() + patience
     while True:
@@ -250,7 +255,9 @@ class Hands:
         self.page.keyboard.press("Escape")
 
     def _from_menu(self, name: str) -> None:
+        """Open a menu, and wait as a person does until it is there."""
         self.page.get_by_role("button", name=name).first.click()
+        settled(self.page, MENU_SECONDS)
 
     def go(self, page: str) -> None:
         link = self.page.locator("[data-testid=stPageLink-NavLink]").filter(has_text=page)

@@ -67,7 +67,7 @@ def _see(walk: Reader, url: str) -> None:
 
 
 def stroll(
-    context: BrowserContext, door: Door, actions: int, chance: random.Random, deadline: float
+    context: BrowserContext, door: Door, actions: int, chance: random.Random, deadline: float, skip: set[str]
 ) -> tuple[int, list[tuple[int, float, str, list[str]]]]:
     """Do so many actions chosen by chance.
 
@@ -81,7 +81,7 @@ def stroll(
             walk = begin(context, door)
             name = "open"
         else:
-            name = chance.choice(possible(walk))
+            name = chance.choice([name for name in possible(walk) if name not in skip])
         try:
             wrong = getattr(walk, name)(chance)
         except Exception as error:  # An action that cannot be done is a finding too.
@@ -112,12 +112,15 @@ def main() -> None:
     asked.add_argument("--actions", type=int, default=200)
     asked.add_argument("--seed", type=int, default=1)
     asked.add_argument("--minutes", type=float, default=60.0)
+    asked.add_argument("--skip", nargs="*", default=[], help="names of actions that are left out")
     options = asked.parse_args()
     folder = Path(tempfile.mkdtemp())
     with door_server(folder / "log") as door, browser(folder / "profile") as context:
         started = time.monotonic()
         deadline = started + 60 * options.minutes
-        done, found = stroll(context, door, options.actions, random.Random(options.seed), deadline)
+        done, found = stroll(
+            context, door, options.actions, random.Random(options.seed), deadline, {*options.skip}
+        )
         spent = time.monotonic() - started
     kinds = Counter(words.split(":")[0] for *_, wrong in found for words in wrong)
     print(f"{done} actions in {spent:.0f} s, seed {options.seed}; {len(found)} of them left the page wrong")

@@ -205,7 +205,7 @@ class Walk:
         self.page.goto(f"{self.door.address}/?{query}")
         self.page.wait_for_selector("[data-testid=stApp]")
         self.shown = Shown(self._new_view(known))
-        return self.check(chance, 30)
+        return self.check(chance, FIRST_PATIENCE)
 
     def _new_view(self, known: set[str], *, made: bool = False) -> str:
         """The view that came since; with ``made`` not one of a run known before."""
