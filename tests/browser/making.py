@@ -138,17 +138,9 @@ class Maker(Walk):
 
     def reload(self, chance: random.Random) -> list[str]:
         self.done.append("reload")
-        known = self.door.views()
         self.page.reload()
         self.page.wait_for_selector("[data-testid=stApp]")
         for shown in (self.shown, *self.earlier):
             # What a reader chose in a chart is kept while the page is open.
             shown.hidden = frozenset()
-        if not self._own():
-            # There is nothing by which the tab could be told from a new one, and nothing to lose.
-            self.shown = Shown(self._new_view(set(known)))
         return self.check(chance, 15)
-
-    def _own(self) -> bool:
-        """Whether any run of this tab is its own: made here, or from a file."""
-        return any(shown.wish is not None or shown.file for shown in (self.shown, *self.earlier))
