@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import random
 import time
-from typing import Any
+from typing import Any, Final
 
 from ctxviz.figures.text import readable
 from ctxviz.ui.recorded import RECORDED
 from tests.browser.curves import Looked
 from tests.browser.reading import read
 from tests.browser.records import ACTIVE, LONGEST
-from tests.browser.walk import DTYPES, PROMPTS, RULES, Shown, Walk, key_of, recorded_key
+from tests.browser.walk import DTYPES, PROMPTS, RULES, Shown, Walk, key_of, made_with, recorded_key
+
+FOLDS: Final = {"all": "whole context", "all-but-bos": "all but the start"}
 
 
 class Maker(Walk):
@@ -93,9 +95,38 @@ class Maker(Walk):
         self.hands.type_prompt(self.widgets.prompt)
         return self.check(chance)
 
+    def hurry(self, chance: random.Random) -> list[str]:
+        """Type another prompt and generate by Ctrl+Enter, without leaving the field."""
+        self.widgets.prompt = chance.choice([p for p in PROMPTS if p != self.widgets.prompt])
+        self.done.append(f"Ctrl+Enter in {self.widgets.prompt!r}")
+        known, before = set(self.door.views()), [chip["text"] for chip in self._chips()]
+        self.hands.generate_by_keys(self.widgets.prompt)
+        self.look_at(Shown(self._new_view(known, made=True), self.widgets.wish))
+        return self._finish(chance, [], before)
+
+    def take_settings(self, chance: random.Random) -> list[str]:
+        """Have the settings of the run on screen; only where nothing else than the widgets would differ."""
+        run = self.run
+        if (
+            run.model.key != self.model
+            or run.context.images
+            or run.settings.replays
+            or not self._differs(run)
+        ):
+            return []
+        self.done.append("use this run's settings")
+        self.widgets = made_with(run)
+        self.hands.press("Use this run's settings")
+        return self.check(chance)
+
     def change(self, chance: random.Random) -> list[str]:
-        """Another rule, another precision, or another number of tokens."""
-        widgets, what = self.widgets, chance.choice(("updates", "dtypes", "tokens"))
+        """Another rule, another precision, another number of tokens, or another fold."""
+        widgets, what = self.widgets, chance.choice(("updates", "dtypes", "tokens", "fold"))
+        if what == "fold":
+            widgets.fold = "all" if widgets.fold != "all" else "all-but-bos"
+            self.done.append(f"fold {widgets.fold}")
+            self.hands.select("Fold into weights", FOLDS[widgets.fold])
+            return self.check(chance)
         if what == "tokens":
             widgets.tokens = chance.choice([n for n in (2, 4, 6, 12) if n != widgets.tokens])
             self.done.append(f"tokens {widgets.tokens}")

@@ -31,7 +31,9 @@ PROMPTS: Final = ("What colour is the circle?", "How many shapes are there?", "D
 RULES: Final = ("direct", "stable", "floored")
 DTYPES: Final = ("float32", "bfloat16", "float16")
 PLAIN: Final = Link()
-ASKED: Final = ("prompt", "model", "tokens", "update", "dtype", "step", "layer", "variant", "metric")
+ASKED: Final = (
+    "prompt", "model", "tokens", "update", "dtype", "fold", "step", "layer", "variant", "metric",
+)  # fmt: skip
 """What of the address is compared."""
 
 
@@ -56,10 +58,11 @@ class Widgets:
     updates: tuple[str, ...] = ("direct", "floored")
     dtypes: tuple[str, ...] = ("float32", "bfloat16")
     tokens: int = 6
+    fold: str = "all"
 
     @property
     def wish(self) -> tuple[Any, ...]:
-        return (self.prompt, self.updates, self.dtypes, self.tokens)
+        return (self.prompt, self.updates, self.dtypes, self.tokens, self.fold)
 
 
 @dataclass
@@ -146,24 +149,9 @@ class Walk:
 
     def _differs(self, run: Run) -> bool:
         """Whether the run was made with anything else than what the widgets ask for."""
-        widgets, settings = self.widgets, run.settings
-        asked = (
-            self.model,
-            widgets.prompt,
-            set(widgets.updates),
-            set(widgets.dtypes),
-            widgets.tokens,
-            (),
-            None,
-        )
-        made = (
-            set(settings.updates),
-            set(settings.dtypes),
-            settings.max_new_tokens,
-            settings.replays,
-            settings.hold,
-        )
-        return (run.model.key, run.context.prompt, *made) != asked or bool(run.context.images)
+        settings = run.settings
+        more = bool(settings.replays or run.context.images) or settings.hold is not None
+        return more or run.model.key != self.model or made_with(run) != self.widgets
 
     def _continues(self) -> bool:
         about = self.door.views()[self.shown.view]
@@ -178,6 +166,7 @@ class Walk:
             "tokens": str(self.widgets.tokens),
             "update": ",".join(self.widgets.updates),
             "dtype": ",".join(self.widgets.dtypes),
+            "fold": self.widgets.fold,
             "step": None if looked.step is None else str(looked.step),
             "layer": None if looked.layer is None else str(looked.layer),
             "variant": str(looked.variant) if looked.variant else None,
@@ -236,7 +225,16 @@ def key_of(run: Run) -> tuple[Any, ...]:
     return run.context.prompt, len(run), run.model.key
 
 
+def made_with(run: Run) -> Widgets:
+    """What the controls said, or would have to say, for a run."""
+    settings, context = run.settings, run.context
+    updates = tuple(rule for rule in RULES if rule in settings.updates)
+    dtypes = tuple(dtype for dtype in DTYPES if dtype in settings.dtypes)
+    return Widgets(context.prompt, updates, dtypes, settings.max_new_tokens, str(context.fold))
+
+
 _DEFAULTS: Final = {
+    "fold": "all",
     "tokens": str(PLAIN.tokens),
     "update": ",".join(PLAIN.updates),
     "dtype": ",".join(PLAIN.dtypes),
