@@ -80,5 +80,6 @@ def _add(session: Session, path: Path) -> None:
 
 
 def _open(session: Session) -> None:
-    popovers.close("open-to-compare")
+    if st.session_state.compare_upload is not None:
+        popovers.close("open-to-compare")
     opened(session, "compare_upload", session.compare)

@@ -139,7 +139,9 @@ def opened(session: Session, key: str, take: Callable[[Run], object]) -> None:
 
 
 def _open(session: Session) -> None:
-    popovers.close(_OPEN)
+    # A file chosen after another first takes that one away, and with the menu the uploader would be gone.
+    if st.session_state.upload is not None:
+        popovers.close(_OPEN)
     opened(session, "upload", session.open)
 
 

@@ -94,7 +94,7 @@ class TabRuns:
         numbers = {v.id: self.numbers[run] for v in own if (run := v.run) and run in self.numbers}
         ids = tuple((view.id, recorded) for view, recorded in on_screen)
         _TABS.note(self.tab, Noted(ids, tuple(v.id for v in self.beside), numbers, self.numbered, sweep))
-        return bool(own)
+        return True
 
     def take_back(self, noted: Noted) -> tuple[View, bool] | None:
         """Hold what another session of this tab held, as far as it is still there; the view to be shown."""
