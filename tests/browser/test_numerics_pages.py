@@ -27,6 +27,11 @@ def go(tab: Tab, name: str) -> Tab:
     return tab.ready()
 
 
+def line_charts(tab: Tab) -> list[str]:
+    """The names of the line charts of the live view, of which one is shown."""
+    return tab.page.get_by_role("tablist", name="Line charts").get_by_role("tab").all_inner_texts()
+
+
 def test_layers_shows_two_linked_maps_and_the_cell_behind_them(new_tab: OpenTab) -> None:
     tab = new_tab("layers", variant="1", step="6", layer="4")
     tab.says("Behind token 6")
@@ -70,6 +75,8 @@ def test_replay_of_a_recorded_run_says_what_it_means(new_tab: OpenTab) -> None:
     tab.says("The weights do not carry the context").says("bit for bit")
     tab.says("How a small difference grows").says("Error budget").says("One token's weights kept")
     tab.page.get_by_text("stable float32", exact=True).first.click()
+    tab.says("The weights carry the context: TVD up to")
+    tab.page.locator(".st-key-replay-explained summary").click()
     tab.says("The weights carry the context: even run")
 
 
@@ -90,21 +97,21 @@ def test_replays_are_drawn_live(new_tab: OpenTab, tiny: str) -> None:
         model=tiny, tokens="5", prompt="the and the", update="direct,stable", replay="batch,ulp", hold="1"
     )
     tab.press("Generate").writes(5).until("done")
-    tab.says("TVD when replayed").says("TVD, one patch held")
+    assert line_charts(tab)[3:] == ["run again", "held"]
     assert "the finished weights of" in tab.page.locator(".detail").inner_text()
 
 
 def test_a_run_without_replays_has_three_charts(new_tab: OpenTab, tiny: str) -> None:
     tab = new_tab(model=tiny, tokens="3", prompt="the and the")
     tab.press("Generate").writes(3).until("done")
-    assert tab.page.locator(".charts figure:not([hidden])").count() == 3
+    assert len(line_charts(tab)) == 3
 
 
 def test_a_patch_is_taken_away(new_tab: OpenTab, tiny: str, tmp_path: Path) -> None:
     tab = new_tab(model=tiny, tokens="3", prompt="the and the", update="stable")
     tab.press("Generate").writes(3).until("done")
     tab.tokens.nth(1).click()
-    tab.says("Behind token 1")
+    tab.asks(step="1")
     go(tab, "Layers").says("Behind token 1")
     tab.press("Build the patch of token 1")
     with tab.page.expect_download() as download:
@@ -114,6 +121,7 @@ def test_a_patch_is_taken_away(new_tab: OpenTab, tiny: str, tmp_path: Path) -> N
     patches, about = load_patch(target)
     assert len(patches) == 6
     assert about["step"] == "1"
+    tab.page.get_by_text("The script, to read", exact=True).click()
     tab.says("AutoModelForCausalLM")
 
 
@@ -124,7 +132,7 @@ def test_a_sweep_runs_from_the_page(new_tab: OpenTab, tiny: str) -> None:
     tab.page.get_by_role("spinbutton", name="Tokens per run").fill("2")
     tab.page.get_by_role("spinbutton", name="Tokens per run").press("Enter")
     tab.ready().press("Start the sweep")
-    tab.says("1 of 1 cell done.")
+    tab.says("The cell is done.")
     tab.page.get_by_text("Several prompts", exact=True).click()
     tab.says("Spread of the total-variation distance")
 
