@@ -32,7 +32,13 @@ def generate(tab: Tab) -> None:
     tab.ready().press("Generate").says("16 of them one picture").until("done")
 
 
+def open_pictures(tab: Tab) -> None:
+    """The box of the prompt's pictures."""
+    tab.page.get_by_role("button", name=re.compile(r"Add a picture|Pictures · \d")).click()
+
+
 def choose_file(tab: Tab, name: str, data: bytes) -> None:
+    open_pictures(tab)
     tab.page.get_by_text("From files", exact=True).click()
     tab.ready()
     given = {"name": name, "mimeType": "application/octet-stream", "buffer": data}
@@ -55,7 +61,9 @@ def test_an_uploaded_picture_is_described_and_folded_alone(new_tab: OpenTab) -> 
     assert (
         tab.page.locator(".headline").inner_text().startswith("Without any context, the patched model said")
     )
+    tab.page.locator(".prompt-words").click()
     tiles = tab.page.locator(".tiles .tile")
+    tiles.first.wait_for()
     assert tiles.count() == 16
     tiles.nth(6).hover()
     tab.says("image token 7 of 16")
@@ -95,7 +103,9 @@ def test_a_link_reopens_a_drawn_scene_and_a_changed_thing_changes_the_answer(new
 def test_a_text_model_shows_the_way_to_pictures(new_tab: OpenTab) -> None:
     tab = new_tab()
     tab.press("Use a picture as context").ready()
-    tab.asks(model="gemma-3-270m-pictures").says("Draw a scene")
+    tab.asks(model="gemma-3-270m-pictures").ready()
+    open_pictures(tab)
+    tab.says("Draw a scene")
 
 
 def test_the_pictures_page_asks_what_the_patches_carry(new_tab: OpenTab) -> None:
