@@ -41,6 +41,7 @@ def show(chrome, harness) -> Iterator:
         page.set_viewport_size({"width": width, "height": 900})
         page.emulate_media(color_scheme=scheme)
         page.goto(f"{harness}/?{query}")
+        page.locator(".prompt-words").click(timeout=PATIENCE)
         page.locator(".prompt-chips > *").first.wait_for(timeout=PATIENCE)
         page.problems = problems
         return page
@@ -60,8 +61,8 @@ def test_a_picture_stands_in_its_place_as_tiles(show):
     assert page.locator(".prompt-chips").evaluate(ORDER) == [
         "<bos>", "picture", "⏎⏎", "Describe", "·the", "·picture", ".", "⏎"
     ]  # fmt: skip
-    summary = "Prompt: 25 tokens, 16 of them one picture, 6 of them folded into the weights (hatched)"
-    assert page.locator(".prompt summary").inner_text() == summary
+    summary = "Prompt: 25 tokens, 16 of them one picture, 6 folded"
+    assert page.locator(".prompt-words").inner_text() == summary
     caption = page.locator(".picture figcaption").inner_text()
     assert "4 × 4 image tokens at positions 2 to 17, and the marks before and after them; " in caption
     assert "; 6 of 16 image tokens and 0 of 2 marks folded into the weights." in caption
@@ -94,19 +95,18 @@ def test_a_tile_says_its_token_when_pointed_at(show):
     page = show("sides=4&fold=3:9")
     page.locator(".tile").nth(5).hover()
     words = "image token 6 of 16 · row 2, column 2 · position 7 · folded"
-    assert page.locator(".tip").inner_text() == words
+    assert page.locator(".prompt-panel .tip").inner_text() == words
     page.locator(".tile").nth(0).hover()
-    assert page.locator(".tip").inner_text().endswith("position 2 · kept")
+    assert page.locator(".prompt-panel .tip").inner_text().endswith("position 2 · kept")
     page.locator(".headline").hover()
-    assert page.locator(".tip").is_hidden()
+    assert page.locator(".prompt-panel .tip").is_hidden()
 
 
 def test_256_tiles_are_one_tab_stop_and_the_arrows_move(show):
     page = show("sides=16&fold=image")
     assert page.locator(".tile").count() == 256
-    assert page.locator(".prompt").evaluate("prompt => prompt.open")
     assert page.locator(".tile[tabindex='0']").count() == LARGEST_TAB_STOPS
-    page.locator(".prompt summary").focus()
+    page.locator(".prompt-words").focus()
     for _ in range(3):
         page.keyboard.press("Tab")
         if page.locator(".tile:focus").count():
@@ -123,11 +123,11 @@ def test_256_tiles_are_one_tab_stop_and_the_arrows_move(show):
     ]:
         page.keyboard.press(key)
         assert focused(page).startswith(words), key
-        assert page.locator(".tip").inner_text() == focused(page)
+        assert page.locator(".prompt-panel .tip").inner_text() == focused(page)
     assert page.locator(".tile[tabindex='0']").count() == LARGEST_TAB_STOPS
     page.keyboard.press("Tab")
     assert page.locator(".tile:focus").count() == 0
-    assert page.locator(".tip").is_hidden()
+    assert page.locator(".prompt-panel .tip").is_hidden()
 
 
 def test_the_picture_is_fetched_once_for_all_its_tiles(show, chrome):
@@ -161,13 +161,14 @@ def test_without_the_picture_there_are_plain_numbered_tiles_and_a_note(show):
         .get_attribute("aria-label")
         .startswith("picture 2, image token 5 of 256")
     )
-    assert "272 of them in 2 pictures, 258 of them folded" in page.locator(".prompt summary").inner_text()
+    assert "272 of them in 2 pictures, 258 folded" in page.locator(".prompt-words").inner_text()
 
 
 def test_a_picture_that_does_not_come_is_said(show):
     page = show("sides=4&fold=all")
     page.route("**/_ctxviz/picture/**", lambda route: route.abort())
     page.goto(page.url)
+    page.locator(".prompt-words").click(timeout=PATIENCE)
     page.get_by_text("The picture could not be fetched").wait_for(timeout=PATIENCE)
     assert page.locator(".tiles.blank .tile").count() == 16
     assert all("ERR_FAILED" in problem for problem in page.problems)
@@ -180,7 +181,7 @@ def test_tiles_and_their_tooltip_fit_the_page(show, width, scheme):
     page = show("sides=16,4&fold=5:100", width, scheme)
     page.locator(".tile").nth(8 * 16 + 15).hover()
     view = page.locator(".view").bounding_box()
-    grid, tip = page.locator(".tiles").first.bounding_box(), page.locator(".tip").bounding_box()
+    grid, tip = page.locator(".tiles").first.bounding_box(), page.locator(".prompt-panel .tip").bounding_box()
     for box in (grid, tip):
         assert box["x"] >= view["x"] - 1
         assert box["x"] + box["width"] <= view["x"] + view["width"] + 1
