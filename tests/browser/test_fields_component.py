@@ -21,8 +21,8 @@ LEFT, TOP = 50, 14
 """Where the cells of a map begin, in px."""
 ZOOM_SECONDS = 1.0
 MOST_SHADE = 50
-"""Of 255: the edge of a mark is smoothed a little differently where only a part of the map is painted, by at most
-43 in these maps; a mark that is missing differs by 255."""
+"""Of 255: the edge of a mark is smoothed a little differently where only a part of the map is painted, by 43
+at most here; a mark that is missing differs by 255."""
 MOST_GROWTH = 1.5
 """How many times the cells that a new token reads may be more after 511 tokens than after 63."""
 
