@@ -19,7 +19,7 @@ watched = live_component.watched
 
 LEFT, TOP = 50, 14
 """Where the cells of a map begin, in px."""
-ZOOM_SECONDS = 1.0
+ZOOM_SECONDS = 2.0
 MOST_SHADE = 50
 """Of 255: the edge of a mark is smoothed a little differently where only a part of the map is painted, by 43
 at most here; a mark that is missing differs by 255."""
