@@ -12,6 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 import numpy as np
 import pytest
 
+from ctxviz.figures.heatmap import heatmap
 from ctxviz.figures.metrics import METRICS
 from ctxviz.figures.text import readable, sci
 from ctxviz.figures.words import alarms, verdict
@@ -523,7 +524,7 @@ def test_a_figure_is_drawn_described_saved_and_clicked(watched):
     assert "6 layers" in (plot.get_attribute("aria-label") or "")
     assert page.locator(".ctxviz-figure figcaption").inner_text()
     name, drawing = watched.download("Download this figure as SVG")
-    assert name == "ctxviz-synthetic.svg"
+    assert name == f"{heatmap(harness.whole(6, 12), 0).file_name}.svg"
     assert "Smallest denominator |h|" in "".join(ElementTree.fromstring(drawing).itertext())
     _, picture = watched.download("Download this figure as PNG")
     assert picture.startswith(b"\x89PNG")
