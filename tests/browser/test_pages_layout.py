@@ -218,3 +218,12 @@ def test_a_figure_is_laid_out_anew_for_another_width(open_at) -> None:
     tab.page.set_viewport_size({"width": TELEPHONE[0], "height": TELEPHONE[1]})
     tab.page.wait_for_timeout(1000)
     assert 1 < names.count() <= (TELEPHONE[0] - 70) / 16 < wide
+
+
+def test_the_table_of_rules_shows_all_its_columns_on_a_laptop(new_tab: OpenTab) -> None:
+    tab = new_tab("compare", view="rules")
+    tab.page.set_viewport_size({"width": LAPTOP[0], "height": LAPTOP[1]})
+    table = tab.page.locator("[data-testid=stDataFrame] .dvn-scroller")
+    table.wait_for()
+    tab.page.wait_for_timeout(400)
+    assert table.evaluate("node => node.scrollWidth <= node.clientWidth + 1")
