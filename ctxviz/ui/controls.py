@@ -11,7 +11,7 @@ from ctxviz.models.catalogue import CATALOGUE
 from ctxviz.presets import EXAMPLES, begins_with_a_picture, presets_for
 from ctxviz.settings import ARITHMETICS, DTYPES, REPLAYS, UPDATE_RULES
 from ctxviz.shapes.gallery import GALLERY
-from ctxviz.ui import fold_control, messages
+from ctxviz.ui import fold_control, messages, popovers
 from ctxviz.ui.components import Focus
 from ctxviz.ui.memory_line import memory_line
 from ctxviz.ui.picture_source import scene_picture, scenes_of, show
@@ -248,7 +248,7 @@ def draw_prompt() -> None:
 
 def draw_examples() -> None:
     """Prompts that a click puts into the prompt."""
-    with st.popover("Examples", key="examples", on_change="rerun"):
+    with popovers.choices("Examples", "examples"):
         session: Session = st.session_state.session
         for k, preset in enumerate(presets_for(chosen_model(), pictures=bool(session.used(chosen_model())))):
             st.button(preset.title, key=f"preset{k}", type="tertiary", on_click=_use, args=(preset.prompt,))
@@ -256,7 +256,7 @@ def draw_examples() -> None:
 
 def _use(prompt: str) -> None:
     st.session_state.prompt = prompt
-    st.session_state.examples = False
+    popovers.close("examples")
 
 
 def draw_link_hint() -> None:

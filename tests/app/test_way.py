@@ -185,19 +185,16 @@ class TestAnOpenedFile:
 
     def test_what_a_popover_offers_closes_it(self) -> None:
         page = Page()
-        for key in ("open-a-run", "recorded-runs"):
-            page.at.session_state[key] = True
+        closed = lambda key: page.at.session_state.filtered_state.get(f"closed_{key}", 0)  # noqa: E731
         self.open(page, "upload", "mars.ctxviz", synthetic_run(3, 32, 4))
-        assert page.at.session_state["open-a-run"] is False
-        assert page.at.session_state["recorded-runs"] is True
+        assert (closed("open-a-run"), closed("recorded-runs")) == (1, 0)
         page.press("recorded-recorded-mars")
-        assert page.at.session_state["recorded-runs"] is False
+        assert closed("recorded-runs") == 1
         turn_to(page, "compare")
         page.at.button_group("compare_view").set_value("pair")
         page.run()
-        page.at.session_state["open-to-compare"] = True
         self.open(page, "compare_upload", "other.ctxviz", synthetic_run(3, 32, 4))
-        assert page.at.session_state["open-to-compare"] is False
+        assert closed("open-to-compare") == 1
 
 
 def tables(run: Run) -> dict[str, pa.Table]:

@@ -69,6 +69,8 @@ def test_a_drag_zooms_into_the_map_and_a_double_click_shows_all_again(live):
     whole.wait_for(state="hidden")
     page.mouse.move(*live.at(31, 5, STEPS, LAYERS))
     assert page.locator(".tip-title").inner_text().startswith("layer 5, token 31 ")
+    page.mouse.move(2, 2)
+    until(lambda: same((live.looked()["chips"], picture(live)), ([], before)), page)
 
 
 def test_the_zoom_of_the_map_is_left_by_its_button_and_by_a_key(live):
