@@ -185,7 +185,11 @@ class TestAnOpenedFile:
 
     def test_what_a_popover_offers_closes_it(self) -> None:
         page = Page()
-        closed = lambda key: page.at.session_state.filtered_state.get(f"closed_{key}", 0)  # noqa: E731
+
+        def closed(key: str) -> int:
+            state = page.at.session_state
+            return state[f"closed_{key}"] if f"closed_{key}" in state else 0
+
         self.open(page, "upload", "mars.ctxviz", synthetic_run(3, 32, 4))
         assert (closed("open-a-run"), closed("recorded-runs")) == (1, 0)
         page.press("recorded-recorded-mars")
