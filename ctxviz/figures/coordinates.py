@@ -31,6 +31,8 @@ from ctxviz.run import Run
 from ctxviz.settings import EPSILONS
 
 HEIGHT: Final = 420
+PRODUCT_WIDTH: Final = 0.24
+"""Room that the name of a line takes, as a share of the plot's width."""
 WORST: Final = 10
 _CAPTION: Final = "Each dot is a coordinate: small denominators on the left, large changes at the top."
 
@@ -168,8 +170,9 @@ def _add_products(
         )
         for x in np.linspace(start, end, 24)[1:-4]:
             spot = frame.share(np.array([10**x]), np.array([10 ** (exponent - x)]))[0]
-            if spot[0] < NAMES_AT - LABEL_WIDTH and is_free(spot, taken, before=0):
-                taken = np.vstack([taken, spot, spot + np.array([LABEL_WIDTH, 0])])
+            if spot[0] < NAMES_AT - PRODUCT_WIDTH and is_free(spot, taken, 0, PRODUCT_WIDTH):
+                ends = np.linspace(0, PRODUCT_WIDTH, 5)[:, None] * np.array([1, 0])
+                taken = np.vstack([taken, spot + ends])
                 figure.add_annotation(
                     x=x, y=exponent - x, text=name, showarrow=False, xanchor="left", yanchor="bottom",
                     xshift=4, font={"size": 14, "color": theme.soft},

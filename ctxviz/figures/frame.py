@@ -64,7 +64,7 @@ def decades(values: Floats) -> tuple[float, float]:
     return low, max(high, low + 1)
 
 
-def is_free(spot: Floats, taken: Floats, before: float) -> bool:
+def is_free(spot: Floats, taken: Floats, before: float, width: float = LABEL_WIDTH) -> bool:
     """Whether a label to the right of ``spot`` covers none of the ``taken`` places (shares of the plot)."""
     right, up = (taken - spot).T
-    return not ((right > before) & (right < LABEL_WIDTH) & (np.abs(up) < LABEL_GAP)).any()
+    return not ((right > before) & (right < width) & (np.abs(up) < LABEL_GAP)).any()

@@ -188,7 +188,7 @@ class TestAnOpenedFile:
 
         def closed(key: str) -> int:
             state = page.at.session_state
-            return state[f"closed_{key}"] if f"closed_{key}" in state else 0
+            return state.get(f"closed_{key}", 0)
 
         self.open(page, "upload", "mars.ctxviz", synthetic_run(3, 32, 4))
         assert (closed("open-a-run"), closed("recorded-runs")) == (1, 0)

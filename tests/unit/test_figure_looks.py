@@ -13,6 +13,7 @@ from ctxviz.figures.before_after import before_after
 from ctxviz.figures.card import LOG_TICKS, FigureCard
 from ctxviz.figures.coordinates import coordinates
 from ctxviz.figures.everywhere import everywhere
+from ctxviz.figures.frame import LABEL_GAP
 from ctxviz.figures.occlusion import occlusion
 from ctxviz.figures.pair import pair
 from ctxviz.figures.palette import LIGHT
@@ -111,3 +112,20 @@ def test_the_two_maps_of_a_coordinate_leave_each_other_room() -> None:
         assert (bar.orientation, bar.y, bar.yanchor, bar.xanchor) == ("h", 1, "bottom", "right")
         assert panel[0] < bar.x - bar.len < bar.x <= panel[1]
         assert len(bar.ticktext) <= 4
+
+
+@pytest.mark.parametrize("variant", [0, 1])
+def test_names_of_lines_do_not_lie_over_each_other(variant: int) -> None:
+    """Letters of 14 px in a figure of half a page take up to a fifth of its width."""
+    for layer in range(6):
+        figure = coordinates(synthetic_run(6, 64, 4), 3, layer, variant).figure
+        (x0, x1), (y0, y1) = figure.layout.xaxis.range, figure.layout.yaxis.range
+        spots = [
+            ((a.x - x0) / (x1 - x0), (a.y - y0) / (y1 - y0))
+            for a in figure.layout.annotations
+            if " = 10" in a.text
+        ]
+        assert len(spots) > 1
+        for i, (across, up) in enumerate(spots):
+            for other, height in spots[i + 1 :]:
+                assert abs(up - height) >= LABEL_GAP or abs(across - other) >= 0.2
