@@ -50,11 +50,11 @@ def end(session: Session, shown: str, changing: bool) -> None:
     """
     link = session.described(controls.chosen(session.focus))
     fold = fold_control.for_link(link.fold, len(session.used(link.model)), len(link.scenes))
+    session.note(session.view, recorded=session.recorded, sweep=session.sweep)
     tab.remember(
         session.tab,
         to_query(replace(link, fold=fold)),
         page=st.session_state.get("page", ""),
-        keep=session.note(session.view, recorded=session.recorded, sweep=session.sweep),
         resume=_resume,
     )
     mark = watching.mark(session.view)

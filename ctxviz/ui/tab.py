@@ -22,10 +22,8 @@ KEY: Final = "tab"
 _tab = component("ctxviz.tab", js=bootstrap("tab.js"))
 
 
-def remember(
-    tab: str, query: Mapping[str, str], *, page: str, keep: bool, resume: Callable[[str], object]
-) -> None:
-    """Have the browser keep the name ``tab``, or nothing, and say ``query`` in the address of ``page``.
+def remember(tab: str, query: Mapping[str, str], *, page: str, resume: Callable[[str], object]) -> None:
+    """Have the browser keep the name ``tab``, and say ``query`` in the address of ``page``.
 
     ``resume`` gets the name that was kept before a reload.
     """
@@ -40,7 +38,6 @@ def remember(
 
     data = {
         "tab": tab,
-        "keep": keep,
         "query": urlencode(query),
         "page": page,
         "resumed": state.get("tab_resumed", ""),

@@ -82,8 +82,8 @@ class TabRuns:
             self.numbers[run] = self.numbered
         return self.numbers[run]
 
-    def note(self, shown: View, *, recorded: bool, sweep: SweepRequest | None) -> bool:
-        """Note what the tab holds; its views count as used. Returns whether there is anything of its own."""
+    def note(self, shown: View, *, recorded: bool, sweep: SweepRequest | None) -> None:
+        """Note what the tab holds; its views count as used."""
         on_screen = [*self.earlier, (shown, recorded)]
         own = [*(view for view, recorded in on_screen if not recorded), *self.beside]
         for view in own:
@@ -94,7 +94,6 @@ class TabRuns:
         numbers = {v.id: self.numbers[run] for v in own if (run := v.run) and run in self.numbers}
         ids = tuple((view.id, recorded) for view, recorded in on_screen)
         _TABS.note(self.tab, Noted(ids, tuple(v.id for v in self.beside), numbers, self.numbered, sweep))
-        return True
 
     def take_back(self, noted: Noted) -> tuple[View, bool] | None:
         """Hold what another session of this tab held, as far as it is still there; the view to be shown."""

@@ -268,7 +268,8 @@ class TestStopAndContinue:
         view = page.session.view
         with worker._changed:
             worker._give_up(worker._jobs[view.id], "This run cannot go on: for a test.")
-        page.wait(lambda: not worker.rests(view.id))
+        # The worker says why once it has ended the job.
+        page.wait(lambda: not worker.holds(view.id))
         assert page.at.button("generate").label == "Generate"
         assert page.session.view.message.endswith("cannot go on: for a test.")
 
@@ -337,13 +338,12 @@ class TestAReload:
             views().create()
         assert not Page().session.resume(page.session.tab)
 
-    def test_a_tab_without_a_run_of_its_own_keeps_nothing(self) -> None:
+    def test_a_tab_keeps_its_name_whatever_it_shows(self) -> None:
         page = Page()
-        told = json.loads(page._components("ctxviz.tab")[0].proto.json)
-        assert told["keep"] is False
-        page.session.open(synthetic_run(2, 16, 1))
-        told = json.loads(page.run()._components("ctxviz.tab")[0].proto.json)
-        assert (told["keep"], told["tab"]) == (True, page.session.tab)
+        for _ in range(2):
+            told = json.loads(page.run()._components("ctxviz.tab")[0].proto.json)
+            assert told["tab"] == page.session.tab
+            page.session.open(synthetic_run(2, 16, 1))
 
     def test_two_tabs_do_not_share_and_a_name_is_not_guessed(self) -> None:
         one, two = Page(), Page()

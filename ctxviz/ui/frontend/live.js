@@ -158,7 +158,7 @@ class Live {
     const above = this.stage.figures.getBoundingClientRect().top - view.getBoundingClientRect().top;
     const cell = Math.max(136, Math.min(300, Math.round(0.19 * window.innerHeight)));
     const rest = window.innerHeight - top - above - this.stage.around - cell - SPARE;
-    return { figure: Math.max(124, Math.min(460, Math.round(rest))), cell };
+    return { figure: Math.max(120, Math.min(460, Math.round(rest))), cell };
   }
 
   drawStatus() {

@@ -107,8 +107,9 @@ export class Stage {
     const enlarge = iconButton("Enlarge, or press f", "⤢", () => this.actions.enlarge(this.about.key));
     const tools = el("div", { class: "tools" }, this.chart.tools, fileMenu("the line chart", name, files), enlarge);
     this.chartCaption = el("figcaption", { class: "caption" });
-    const head = el("div", { class: "head" }, tabs, tools);
-    const figure = el("figure", { class: "lines" }, head, this.chartCaption, this.chart.node, this.chart.legend);
+    const head = el("div", { class: "head" }, tabs);
+    const under = el("div", { class: "under" }, this.chartCaption, tools);
+    const figure = el("figure", { class: "lines" }, head, under, this.chart.node, this.chart.legend);
     this.marktab();
     return figure;
   }

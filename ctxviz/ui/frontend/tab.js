@@ -16,10 +16,8 @@ export default function ({ data, setTriggerValue }) {
   page.ctxvizArrived = "1";
   if (first && kept && kept !== data.tab && (arrival === "reload" || arrival === "back_forward")) {
     setTriggerValue("resume", kept);
-  } else if (data.keep) {
-    sessionStorage.setItem(NAME, data.tab);
   } else {
-    sessionStorage.removeItem(NAME);
+    sessionStorage.setItem(NAME, data.tab);
   }
   writeAddress(data.query);
 }
