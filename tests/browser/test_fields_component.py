@@ -192,6 +192,19 @@ def test_the_arrow_keys_move_and_enter_picks(watched):
         assert maps.field(side).locator("g[visibility=visible] rect").count() >= 2
 
 
+def test_quick_picks_leave_the_maps_standing(watched):
+    maps = Maps(watched, "layers=12&tokens=40&fields=scale_ratio,output_error")
+    page = maps.page
+    page.get_by_role("button", name="Zoom in").focus()
+    maps.field("Left").focus()
+    for _ in range(12):
+        page.keyboard.press("ArrowRight")
+        page.keyboard.press("Enter")
+    watched.expect_text("cell Picked(step=12, layer=0, variant=0)")
+    page.wait_for_timeout(300)
+    assert page.locator(".field:focus").count() == 1
+
+
 def test_choices_zoom_and_ranges_outlive_a_script_run(watched):
     maps = Maps(watched, "layers=12&tokens=40&fields=scale_ratio,output_error")
     page = maps.page

@@ -19,6 +19,28 @@ OpenTab = Callable[..., Tab]
 NAMES = ("direct float32", "stable float32", "direct bfloat16", "stable bfloat16")
 """The variants of the recorded run."""
 PLACE = ("step", "layer", "variant", "metric")
+CLICKS = """
+async (view, [steps, gap]) => {
+  for (const step of steps) {
+    view.querySelectorAll(".written .chip")[step].click();
+    await new Promise((done) => setTimeout(done, gap));
+  }
+}
+"""
+RECORD = """
+view => {
+  [window.pressed, window.metrics] = [[], []];
+  const note = (list, value) => value !== undefined && list.at(-1) !== value && list.push(value);
+  const look = () => {
+    const step = view.querySelector(".written .chip[aria-pressed=true]")?.dataset.step;
+    note(window.pressed, step === undefined ? undefined : Number(step));
+    note(window.metrics, view.querySelector("[aria-label='The heat map shows']").value);
+    requestAnimationFrame(look);
+  };
+  look();
+}
+"""
+"""Notes every token and metric that is shown to be chosen, frame by frame, each time it becomes another."""
 
 
 @pytest.fixture(scope="module")
@@ -60,10 +82,31 @@ def test_one_chip_after_another(tab: Tab) -> None:
         check(tab, step)
 
 
-def test_two_clicks_at_once_end_with_the_second(tab: Tab) -> None:
-    for step in (3, 12):
-        tab.tokens.nth(step).click(no_wait_after=True)
-    check(tab, 12)
+def test_an_answer_older_than_the_last_click_is_not_obeyed(tab: Tab) -> None:
+    view = tab.page.locator(".view")
+    view.evaluate(RECORD)
+    for step in (3, 12, 7):
+        tab.tokens.nth(step).click()
+    check(tab, 7)
+    for metric in ("scale_ratio", "output_error"):
+        LiveView(tab.page).shows(metric=metric)
+    check(tab, 7, metric="output_error")
+    pressed, metrics = view.evaluate("() => [window.pressed, window.metrics]")
+    # A frame may be passed over, but nothing comes back.
+    assert pressed == [step for step in (3, 12, 7) if step in pressed]
+    assert metrics == [name for name in ("h_abs_min", "scale_ratio", "output_error") if name in metrics]
+
+
+@pytest.mark.parametrize("gap", [5, 20])
+def test_quick_clicks_leave_the_view_standing(tab: Tab, gap: int) -> None:
+    live = LiveView(tab.page)
+    tab.page.locator(".prompt-words").click()
+    live.view.evaluate("view => (window.firstView = view)")
+    for pair in ((3, 12), (5, 9), (2, 7), (14, 1), (8, 16), (4, 10)):
+        live.view.evaluate(CLICKS, [pair, gap])
+        check(tab, pair[-1])
+        assert live.view.evaluate("view => view === window.firstView"), "nothing was built anew"
+    assert tab.page.locator(".prompt-panel").is_visible()
 
 
 def test_a_token_opens_its_smallest_denominator(tab: Tab, run: Run) -> None:

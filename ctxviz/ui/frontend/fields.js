@@ -10,6 +10,7 @@ import { scaleFor } from "./fieldscale.js";
 import { stateFor } from "./fieldstate.js";
 import { Tables } from "./fieldtable.js";
 import { colourScale, el, readTheme } from "./look.js";
+import { mounting } from "./mounting.js";
 import { sourceFor } from "./source.js";
 import { dress } from "./style.js";
 import { counted } from "./words.js";
@@ -17,24 +18,11 @@ import { counted } from "./words.js";
 const HINT = "Point at a cell, or move with the arrow keys while a map has the focus.";
 const LOADING = "Loading …";
 const NOTHING = "There is no token yet; the maps appear with the first.";
-const mounted = new WeakMap();
 
-export default function mount(component) {
-  const root = component.parentElement;
-  const fields = mounted.get(root) ?? new Fields(root);
-  mounted.set(root, fields);
-  fields.update(component);
-  const call = fields.calls;
-  return () => {
-    if (fields.calls !== call) return;
-    fields.end();
-    mounted.delete(root);
-  };
-}
+export default mounting((root) => new Fields(root));
 
 class Fields {
   constructor(root) {
-    this.calls = 0;
     this.hands = new Explorer(this);
     this.parts = build();
     this.maps = this.parts.sides.map(({ map }) => map);
@@ -50,7 +38,6 @@ class Fields {
   }
 
   update(component) {
-    this.calls += 1;
     this.component = component;
     const { view, revision, variant, selected, metrics } = component.data;
     const source = sourceFor(view);

@@ -1,6 +1,7 @@
 // One Plotly figure with its title, caption, text alternative and downloads.
 
 import { el, readTheme } from "./look.js";
+import { mounting } from "./mounting.js";
 import { fitted } from "./narrow.js";
 import { saveButtons } from "./save.js";
 import { dress } from "./style.js";
@@ -11,21 +12,9 @@ const LINE_SPACING = 1.3;
 const EDGE = 12;
 const RECOLOURED = ["background", "panel", "ink", "soft", "line"];
 const REFIT = 60;
-const mounted = new WeakMap();
 let plotly = null;
 
-export default function mount(component) {
-  const root = component.parentElement;
-  const figure = mounted.get(root) ?? new Figure(root);
-  mounted.set(root, figure);
-  figure.update(component);
-  const call = figure.calls;
-  return () => {
-    if (figure.calls !== call) return;
-    figure.end();
-    mounted.delete(root);
-  };
-}
+export default mounting((root) => new Figure(root));
 
 // plotly.js is one global for the page, loaded by the first figure.
 function loadPlotly() {
@@ -43,7 +32,6 @@ function loadPlotly() {
 
 export class Figure {
   constructor(root) {
-    this.calls = 0;
     this.title = el("h3");
     this.words = el("span");
     this.told = el("p");
@@ -70,7 +58,6 @@ export class Figure {
   }
 
   update({ data, setTriggerValue }) {
-    this.calls += 1;
     this.data = data;
     this.pick = (point) => setTriggerValue("point", point);
     this.title.textContent = data.title;

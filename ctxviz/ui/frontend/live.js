@@ -3,6 +3,7 @@
 import { Alarms } from "./alarms.js";
 import { Enlarged } from "./enlarge.js";
 import { el, readTheme } from "./look.js";
+import { mounting } from "./mounting.js";
 import { sourceFor } from "./source.js";
 import { Stage } from "./stage.js";
 import { headline, shareOf, statusOf } from "./status.js";
@@ -15,25 +16,14 @@ const SPARE = 56;
 // Figures stand one above the other where the view is narrower, as in live.css.
 const NARROW = 620;
 const SHEETS = ["live.css", "chart.css"];
-const mounted = new WeakMap();
 
 // Called by Streamlit at first, at every change of its data or theme, and for no other reason.
-export default function mount(component) {
-  const root = component.parentElement;
-  const live = mounted.get(root) ?? new Live(root);
-  mounted.set(root, live);
-  live.update(component);
-  const call = live.calls;
-  return () => {
-    if (live.calls !== call) return;
-    live.end();
-    mounted.delete(root);
-  };
-}
+export default mounting((root) => new Live(root));
 
 class Live {
   constructor(root) {
-    this.calls = this.count = 0;
+    this.root = root;
+    this.count = 0;
     this.stage = null;
     this.alarms = new Alarms((step, layer, variant) => this.pick(step, layer, variant));
     this.parts = this.build();
@@ -44,7 +34,6 @@ class Live {
     this.onKey = (event) => this.press(event);
     window.addEventListener("resize", this.onResize);
     document.addEventListener("keydown", this.onKey);
-    root.append(this.parts.view);
     Promise.all(SHEETS.map((name) => dress(root, name))).then(() => this.changed());
   }
 
@@ -70,8 +59,9 @@ class Live {
   // What is looked at has one owner, the page; `heard` tells how much of what was done here it has followed, so
   // that an answer older than the last click is not obeyed.
   update(component) {
-    this.calls += 1;
     this.component = component;
+    // What Streamlit draws anew, as for another theme, it has emptied.
+    if (this.parts.view.parentNode !== this.root) this.root.append(this.parts.view);
     const { view, revision, focus, heard, note } = component.data;
     const source = sourceFor(view);
     if (view !== this.view || heard >= this.count) {

@@ -1,25 +1,23 @@
 // Pictures pasted anywhere in the page, handed to the script as base64.
 
-const mounted = new WeakMap();
+import { mounting } from "./mounting.js";
 
-export default function mount({ parentElement: root, data, setTriggerValue }) {
-  const paste = mounted.get(root) ?? begin(root);
-  paste.calls += 1;
-  paste.limits = data;
-  paste.send = (files) => setTriggerValue("pasted", files);
-  const call = paste.calls;
-  return () => {
-    if (paste.calls !== call) return;
-    document.removeEventListener("paste", paste.listen);
-    mounted.delete(root);
-  };
-}
+export default mounting(() => new Paste());
 
-function begin(root) {
-  const paste = { calls: 0, listen: (event) => take(event, paste) };
-  mounted.set(root, paste);
-  document.addEventListener("paste", paste.listen);
-  return paste;
+class Paste {
+  constructor() {
+    this.listen = (event) => take(event, this);
+    document.addEventListener("paste", this.listen);
+  }
+
+  update({ data, setTriggerValue }) {
+    this.limits = data;
+    this.send = (files) => setTriggerValue("pasted", files);
+  }
+
+  end() {
+    document.removeEventListener("paste", this.listen);
+  }
 }
 
 async function take(event, paste) {

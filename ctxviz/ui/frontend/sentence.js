@@ -2,35 +2,31 @@
 // exactly the text that it was given.
 
 import { el } from "./look.js";
+import { mounting } from "./mounting.js";
 
 const KINDS = { h2: ["h2", {}], h3: ["h3", {}], alert: ["p", { role: "alert" }], parts: ["p", {}] };
-const mounted = new WeakMap();
+export default mounting((root, { data }) => new Sentence(root, data.kind));
 
-export default function mount({ parentElement: root, data }) {
-  const sentence = mounted.get(root) ?? begin(root, data.kind);
-  sentence.calls += 1;
-  const parts = data.parts ?? [[data.text, ""]];
-  const told = JSON.stringify(parts);
-  if (sentence.told !== told) {
-    sentence.told = told;
-    sentence.node.replaceChildren(...parts.map(piece));
+class Sentence {
+  constructor(root, kind) {
+    const [tag, attributes] = KINDS[kind];
+    this.node = el(tag, { class: "ctxviz-sentence", ...attributes });
+    root.append(this.node);
   }
-  const call = sentence.calls;
-  return () => {
-    if (sentence.calls !== call) return;
-    sentence.node.remove();
-    mounted.delete(root);
-  };
+
+  update({ data }) {
+    const parts = data.parts ?? [[data.text, ""]];
+    const told = JSON.stringify(parts);
+    if (told === this.told) return;
+    this.told = told;
+    this.node.replaceChildren(...parts.map(piece));
+  }
+
+  end() {
+    this.node.remove();
+  }
 }
 
 function piece([text, about]) {
   return about ? el("bdi", { class: "ctxviz-token", title: about }, text) : text;
-}
-
-function begin(root, kind) {
-  const [tag, attributes] = KINDS[kind];
-  const sentence = { calls: 0, told: "", node: el(tag, { class: "ctxviz-sentence", ...attributes }) };
-  mounted.set(root, sentence);
-  root.append(sentence.node);
-  return sentence;
 }

@@ -1,11 +1,11 @@
 /** Asks how a view is going, and has the page run again when it is not as it was drawn. */
 
 import { el } from "./look.js";
+import { mounting } from "./mounting.js";
 
 const PAUSE = 1000;
 const TOLD_AGAIN = 10;
 const BUSY = 2500;
-const mounted = new WeakMap();
 
 // While a page that the reader asked for is on its way, Streamlit would take what is told for a wish to see
 // this page again, and come back to it.
@@ -14,22 +14,10 @@ for (const [target, kind] of [[document, "click"], [window, "popstate"]]) {
   target.addEventListener(kind, () => (did = performance.now()), { capture: true });
 }
 
-export default function mount(component) {
-  const root = component.parentElement;
-  const watch = mounted.get(root) ?? new Watch(root);
-  mounted.set(root, watch);
-  watch.update(component);
-  const call = watch.calls;
-  return () => {
-    if (watch.calls !== call) return;
-    watch.end();
-    mounted.delete(root);
-  };
-}
+export default mounting((root) => new Watch(root));
 
 class Watch {
   constructor(root) {
-    this.calls = 0;
     this.bar = el("progress", { max: 1, value: 0 });
     this.words = el("p", { class: "ctxviz-sentence" });
     this.node = el("div", { class: "ctxviz-progress", hidden: true }, this.bar, this.words);
@@ -38,7 +26,6 @@ class Watch {
   }
 
   update({ data, setTriggerValue }) {
-    this.calls += 1;
     this.data = data;
     this.tell = setTriggerValue;
     this.unheard = 0;

@@ -1,0 +1,49 @@
+"""A component that is called out of order shows what was said last, and is there as long as its place."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import BrowserContext
+
+from ctxviz.ui.routes import asset_url
+
+pytestmark = pytest.mark.browser
+
+PLAY = """
+async ([address, order]) => {
+  const { mounting } = await import(address);
+  const said = [];
+  const mount = mounting(() => ({ update: ({ data }) => said.push(data), end: () => said.push("end") }));
+  const root = document.createElement("div");
+  const ends = {};
+  for (const step of order) {
+    if (step === "later") await new Promise((done) => setTimeout(done, 5));
+    else if (step.startsWith("end ")) ends[step.slice(4)]();
+    else ends[step] = mount({ parentElement: root, data: step });
+  }
+  return said;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("order", "said"),
+    [
+        # Two calls in order; when the place goes only the last is taken back.
+        (["a", "b", "later", "end b"], ["a", "b", "end"]),
+        # The earlier call comes late and is taken back at once.
+        (["b", "a", "end a", "later"], ["b", "a", "b"]),
+        (["b", "a", "end a", "later", "end b"], ["b", "a", "b", "end"]),
+        # The earlier call comes first and is taken back when the later one was heard.
+        (["a", "b", "end a", "later"], ["a", "b"]),
+        # A place that is left at once.
+        (["a", "end a", "later", "b"], ["a", "end", "b"]),
+    ],
+)
+def test_what_was_said_last_holds(
+    chrome: BrowserContext, harness: str, order: list[str], said: list[str]
+) -> None:
+    page = chrome.new_page()
+    page.goto(harness)
+    assert page.evaluate(PLAY, [asset_url("mounting.js"), order]) == said
+    page.close()
