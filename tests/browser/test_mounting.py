@@ -15,9 +15,11 @@ async ([address, order]) => {
   const said = [];
   const mount = mounting(() => ({ update: ({ data }) => said.push(data), end: () => said.push("end") }));
   const root = document.createElement("div");
+  document.body.append(root);
   const ends = {};
   for (const step of order) {
-    if (step === "later") await new Promise((done) => setTimeout(done, 5));
+    if (step === "gone") root.remove();
+    else if (step === "later") await new Promise((done) => setTimeout(done, 5));
     else if (step.startsWith("end ")) ends[step.slice(4)]();
     else ends[step] = mount({ parentElement: root, data: step });
   }
@@ -30,14 +32,16 @@ async ([address, order]) => {
     ("order", "said"),
     [
         # Two calls in order; when the place goes only the last is taken back.
-        (["a", "b", "later", "end b"], ["a", "b", "end"]),
+        (["a", "b", "later", "gone", "end b"], ["a", "b", "end"]),
         # The earlier call comes late and is taken back at once.
         (["b", "a", "end a", "later"], ["b", "a", "b"]),
-        (["b", "a", "end a", "later", "end b"], ["b", "a", "b", "end"]),
+        (["b", "a", "end a", "later", "gone", "end b"], ["b", "a", "b", "end"]),
         # The earlier call comes first and is taken back when the later one was heard.
         (["a", "b", "end a", "later"], ["a", "b"]),
+        # The first call is replaced while it waits: nothing is torn down for the next.
+        (["a", "end a", "later", "b"], ["a", "b"]),
         # A place that is left at once.
-        (["a", "end a", "later", "b"], ["a", "end", "b"]),
+        (["a", "gone", "end a"], ["a", "end"]),
     ],
 )
 def test_what_was_said_last_holds(

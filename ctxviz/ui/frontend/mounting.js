@@ -20,7 +20,8 @@ export function mounting(make) {
     held.thing.update(component);
     return () => {
       if (held.call !== call) return;
-      if (justNow && before) {
+      if (justNow && root.isConnected) {
+        if (!before) return;
         held.call -= 1;
         held.said = before;
         held.thing.update(before);
