@@ -13,6 +13,7 @@ const FRAME_PAUSE = 90;
 const WORDS_PAUSE = 6000;
 // The head of the cell and the space around it, in px.
 const SPARE = 56;
+const LEAST = { figure: 120, cell: 112 };
 // Figures stand one above the other where the view is narrower, as in live.css.
 const NARROW = 620;
 const SHEETS = ["live.css", "chart.css"];
@@ -148,7 +149,10 @@ class Live {
     const above = this.stage.figures.getBoundingClientRect().top - view.getBoundingClientRect().top;
     const cell = Math.max(136, Math.min(300, Math.round(0.19 * window.innerHeight)));
     const rest = window.innerHeight - top - above - this.stage.around - cell - SPARE;
-    return { figure: Math.max(120, Math.min(460, Math.round(rest))), cell };
+    // A legend of many lines leaves little: then the cell gives some of its own.
+    const lack = Math.max(0, LEAST.figure - rest);
+    const figure = Math.max(LEAST.figure, Math.min(460, Math.round(rest)));
+    return { figure, cell: Math.round(Math.max(LEAST.cell, cell - lack)) };
   }
 
   drawStatus() {
