@@ -40,6 +40,15 @@ view => {
   };
 }
 """
+_SETTLE = """
+async (view, still) => {
+  const sizes = () => JSON.stringify([...view.querySelectorAll("canvas")].map((c) => [c.width, c.height]));
+  for (let [last, since] = [sizes(), performance.now()]; performance.now() - since < still; ) {
+    await new Promise(requestAnimationFrame);
+    if (sizes() !== last) [last, since] = [sizes(), performance.now()];
+  }
+}
+"""
 _PRINT = """
 canvas => {
   const { width, height } = canvas;
@@ -102,6 +111,11 @@ class LiveView:
 
     def tab(self, name: str) -> Locator:
         return self.lines.get_by_role("tab", name=name, exact=True)
+
+    def settled(self) -> LiveView:
+        """Until the figures keep their size: the first drawing measures what stands around them."""
+        self.view.evaluate(_SETTLE, SETTLED)
+        return self
 
     def shows(self, metric: str | None = None, variant: int | None = None) -> None:
         """Have the map show another metric or variant."""

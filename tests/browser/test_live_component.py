@@ -104,7 +104,7 @@ class Watched:
             timeout=PATIENCE
         )
         self.page.locator(".behind h3:visible").wait_for(timeout=PATIENCE)
-        return self.live
+        return self.live.settled()
 
     def wait_until_state(self, state: str) -> None:
         self.page.locator(f".view[data-state={state}]").wait_for(timeout=PATIENCE)
