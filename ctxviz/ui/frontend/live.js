@@ -13,6 +13,7 @@ const FRAME_PAUSE = 90;
 const WORDS_PAUSE = 6000;
 // The head of the cell and the space around it, in px.
 const SPARE = 56;
+const FITS = 3;
 const LEAST = { figure: 120, cell: 112 };
 // Figures stand one above the other where the view is narrower, as in live.css.
 const NARROW = 620;
@@ -117,7 +118,14 @@ class Live {
     this.alarms.draw(source.alarms);
     if (this.stage?.run !== source.run) this.meet();
     if (!this.stage || !source.n || !parts.view.clientWidth) return;
-    this.stage.draw({ focus: this.focus, theme, heights: this.heights() });
+    // Text and legends that grew have moved the figures: then they are fitted again before anything is seen.
+    let heights = null;
+    for (let tries = 0; tries < FITS; tries += 1) {
+      const now = this.heights();
+      if (heights?.figure === now.figure && heights.cell === now.cell) break;
+      heights = now;
+      this.stage.draw({ focus: this.focus, theme, heights });
+    }
   }
 
   // A run that was not drawn before has a stage of its own.
