@@ -60,7 +60,8 @@ class View:
     """
 
     def __init__(self) -> None:
-        self.id = secrets.token_urlsafe(24)
+        # Hexadecimal: Streamlit refuses a component whose key holds two underlines.
+        self.id = secrets.token_hex(24)
         self.run: Run | None = None
         self.state: State = "empty"
         self.stage = ""

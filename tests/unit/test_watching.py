@@ -31,6 +31,11 @@ def test_a_view_says_its_state_and_counts_as_used(view: View) -> None:
     assert view.last_used > 0
 
 
+def test_a_views_name_can_be_a_components() -> None:
+    """Streamlit refuses a component whose key holds two underlines, as base64 does now and then."""
+    assert not any("_" in View().id for _ in range(500))
+
+
 def test_a_growing_run_says_which_token_is_made(view: View) -> None:
     run = synthetic_run(2, 16, 3, outcome=None)
     view.show(run, "running")
