@@ -13,10 +13,12 @@ from numpy.typing import NDArray
 
 from ctxviz.figures.card import FigureCard, Table, blank, column, join
 from ctxviz.figures.palette import CIVIDIS, LIGHT, Theme
+from ctxviz.figures.subject import described
 from ctxviz.figures.text import counted, plain, quoted, sci
 from ctxviz.no_number import all_computed, computed, numbers, only_numbers
 from ctxviz.picture_findings import GREY, Colour, Occlusion
 from ctxviz.pictures import Picture
+from ctxviz.run import Run
 
 HEIGHT: Final = 430
 SHOWN_PIXELS: Final = 320
@@ -39,6 +41,12 @@ ON_BRIGHT, ON_DARK = "#000000", "#ffffff"
 
 _ENCODED: Final[dict[str, str]] = {}
 _LOCK: Final = Lock()
+
+
+def card_of(found: Occlusion, run: Run) -> FigureCard:
+    """The figure, saying which run, token and picture it is of."""
+    of = {"step": found.step, "variant": run.variants.index(found.variant), "picture": found.picture}
+    return described(occlusion(found, run.pictures[found.picture]), "occlusion", run, **of)
 
 
 def occlusion(found: Occlusion, picture: Picture, theme: Theme = LIGHT) -> FigureCard:

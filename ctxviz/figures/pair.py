@@ -12,6 +12,7 @@ from ctxviz.figures.logaxis import LogAxis, are, below_plot, exact_zeros, mark_t
 from ctxviz.figures.lost import mark_lost, reach
 from ctxviz.figures.metrics import Values
 from ctxviz.figures.palette import LIGHT, NOISE_DASH, Style, Theme, label
+from ctxviz.figures.subject import between
 from ctxviz.figures.text import counted, plain, quoted, readable, sci
 from ctxviz.no_number import is_measured, only_numbers
 from ctxviz.run import Run
@@ -65,6 +66,12 @@ def pair(
     alone. Where either is exactly 0 there is no ratio; such tokens are counted in the caption.
     """
     runs, variants = (left, right), (left_variant, right_variant)
+    return between(_pair(runs, variants, theme, names), "two-runs", runs, variants)
+
+
+def _pair(
+    runs: tuple[Run, Run], variants: tuple[int, int], theme: Theme, names: tuple[str, str]
+) -> FigureCard:
     shown, escaped = (tuple(words(name) for name in names) for words in (readable, plain))
     title = f"{shown[0]} and {shown[1]}, token by token"
     figure = blank(theme, height=HEIGHT, x_title="token", y_title="TVD")
@@ -85,7 +92,7 @@ def pair(
     figure.add_trace(_ratio_trace(ratio, escaped, theme))
     _axes(figure, axis, ratio, max(lengths), theme)
     axis.mark_zeros(figure, theme, np.concatenate([np.flatnonzero(v == 0) for v in (*tvd, *floors)]))
-    parted = diverge(left, right) if same_model(left, right) else None
+    parted = diverge(*runs) if same_model(*runs) else None
     if parted is not None:
         _name_parting(figure, runs, parted, theme)
     caption = join(

@@ -14,6 +14,7 @@ from ctxviz.figures.lost import mark_lost
 from ctxviz.figures.metrics import Values
 from ctxviz.figures.palette import LIGHT, Theme, label, variant_style
 from ctxviz.figures.statistics import wilson
+from ctxviz.figures.subject import of_runs
 from ctxviz.figures.text import counted, plain, readable, sci
 from ctxviz.no_number import is_lost, is_measured
 from ctxviz.run import Run
@@ -27,6 +28,11 @@ GROUP_WIDTH: Final = 0.8
 """Share of a prompt's place that its boxes take."""
 
 
+def _runs(named: Named) -> list[Run]:
+    return [run for _, run in named]
+
+
+@of_runs("tvd-boxes", _runs)
 def tvd_boxes(runs: Named, theme: Theme = LIGHT, floor: float | None = None) -> FigureCard:
     """A box of TVD over tokens per prompt and variant, whiskers to the extremes, on a logarithmic axis.
 
@@ -63,6 +69,7 @@ def tvd_boxes(runs: Named, theme: Theme = LIGHT, floor: float | None = None) -> 
     return FigureCard(figure, title, caption, alt, _box_table(samples, names, variants))
 
 
+@of_runs("match-rates", _runs)
 def match_rates(runs: Named, theme: Theme = LIGHT, floor: float | None = None) -> FigureCard:
     """Share of tokens that are the baseline's, per variant over all prompts, with Wilson's 95 % interval.
 

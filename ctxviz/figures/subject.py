@@ -8,18 +8,20 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import PurePath
 from typing import Any, Final, ParamSpec
 
 from ctxviz.figures.card import FigureCard
 from ctxviz.figures.palette import label
-from ctxviz.figures.text import quoted, readable
+from ctxviz.figures.text import counted, quoted, readable
 from ctxviz.run import Run
 
 LONGEST_PROMPT: Final = 60
 LONGEST_MODEL: Final = 40
+MOST_NAMED: Final = 3
+"""Models and prompts of a figure of many runs that are named; the rest are counted."""
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9.]+")
 _P = ParamSpec("_P")
 
@@ -42,6 +44,43 @@ def of_run(name: str) -> Callable[[Callable[_P, FigureCard]], Callable[_P, Figur
     return decorate
 
 
+def of_runs(
+    name: str, runs: Callable[..., Iterable[Run]]
+) -> Callable[[Callable[_P, FigureCard]], Callable[_P, FigureCard]]:
+    """Of a function that makes a card from many runs and perhaps a ``quantity``: its card says what it is of.
+
+    ``runs`` takes the function's first argument and gives the runs in it.
+    """
+
+    def decorate(make: Callable[_P, FigureCard]) -> Callable[_P, FigureCard]:
+        signature = inspect.signature(make)
+
+        @functools.wraps(make)
+        def made(*args: _P.args, **kwargs: _P.kwargs) -> FigureCard:
+            given = signature.bind(*args, **kwargs)
+            given.apply_defaults()
+            every = list(dict.fromkeys(runs(next(iter(given.arguments.values())))))
+            parts = (_common_model(every), name, given.arguments.get("quantity", ""))
+            return replace(
+                make(*args, **kwargs),
+                subject=subject_of_many(every),
+                file_name="-".join(part for part in parts if part),
+            )
+
+        return made
+
+    return decorate
+
+
+def between(card: FigureCard, name: str, runs: Sequence[Run], variants: Sequence[int]) -> FigureCard:
+    """``card`` with the subject of two runs side by side, A and B, and its file's name."""
+    said = (
+        f"{side}: {subject(run, variant=variant)}"
+        for side, run, variant in zip("AB", runs, variants, strict=True)
+    )
+    return replace(card, subject="; ".join(said), file_name=f"{_common_model(runs)}-{name}")
+
+
 def described(card: FigureCard, name: str, run: Run, **of: Any) -> FigureCard:
     """``card`` with its subject and its file's name."""
     return replace(card, subject=subject(run, **of), file_name=file_name(name, run, **of))
@@ -54,6 +93,7 @@ def subject(
     layer: int | None = None,
     variant: int | None = None,
     coordinate: int | None = None,
+    picture: int | None = None,
     **_: Any,
 ) -> str:
     """``Gemma 3 270M, layer 4, token 6 “⏎”, direct float32, prompt “The weather …”``; text."""
@@ -64,9 +104,26 @@ def subject(
         parts.append(f"token {step} {quoted(run.token(step)[4])}")
     if coordinate is not None:
         parts.append(f"coordinate {coordinate}")
+    if picture is not None:
+        parts.append(f"picture {picture + 1}")
     parts.append(_variant(run, variant))
     parts.append(f"prompt “{readable(run.context.prompt, LONGEST_PROMPT)}”")
     return ", ".join(parts)
+
+
+def subject_of_many(runs: Sequence[Run]) -> str:
+    """``Gemma 3 270M, 5 runs, prompts “The weather …”, “Once …”, “A …” and 2 more``; text."""
+    models = dict.fromkeys(readable(run.model.name, LONGEST_PROMPT) for run in runs)
+    prompts = dict.fromkeys(f"“{readable(run.context.prompt, LONGEST_PROMPT)}”" for run in runs)
+    word = "prompt" if len(prompts) == 1 else "prompts"
+    return ", ".join([*_some(models), counted(len(runs), "run"), *_some(prompts, f"{word} ")])
+
+
+def _some(names: Iterable[str], before: str = "") -> list[str]:
+    """The first few names in one part of a sentence, none where there is none."""
+    every = list(names)
+    more = f" and {len(every) - MOST_NAMED} more" if len(every) > MOST_NAMED else ""
+    return [before + ", ".join(every[:MOST_NAMED]) + more] if every else []
 
 
 def file_name(
@@ -77,12 +134,14 @@ def file_name(
     layer: int | None = None,
     variant: int | None = None,
     coordinate: int | None = None,
+    picture: int | None = None,
     metric: str = "",
     **_: Any,
 ) -> str:
     """``gemma-3-270m-token6-layer4-direct-written-float32-from0-coordinates``, safe on every disk."""
     parts = [_model(run)]
     numbers = {"token": step, "layer": layer, "coordinate": coordinate}
+    numbers["picture"] = None if picture is None else picture + 1
     parts += [f"{word}{number}" for word, number in numbers.items() if number is not None]
     parts += [run.variants[variant].slug] if variant is not None else []
     return "-".join(part for part in (*parts, name, metric) if part)
@@ -91,6 +150,11 @@ def file_name(
 def _variant(run: Run, variant: int | None) -> str:
     names = [label(v, run.variants) for v in run.variants]
     return ", ".join(names) if variant is None else names[variant]
+
+
+def _common_model(runs: Sequence[Run]) -> str:
+    models = {_model(run) for run in runs}
+    return models.pop() if len(models) == 1 else "several-models" if models else "no-run"
 
 
 def _model(run: Run) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -12,10 +12,12 @@ from ctxviz.figures.card import FigureCard, Table, blank, column, join, note, so
 from ctxviz.figures.logaxis import LogAxis, are, below_plot, exact_zeros
 from ctxviz.figures.lost import mark_lost, reach
 from ctxviz.figures.palette import LIGHT, Theme, label
+from ctxviz.figures.subject import described
 from ctxviz.figures.text import plain, quoted, readable, sci
 from ctxviz.no_number import NO_NUMBER, NOT_MEASURED, is_lost, is_measured
 from ctxviz.picture_findings import PARTS, Swap, Voice
 from ctxviz.records import TopTokens
+from ctxviz.run import Run
 
 WORDS: Final = {"gate": "ΔW_gate", "up": "ΔW_up", "down": "ΔW_down", "scale": "Δm (scale)"}
 _STYLES: Final = {
@@ -30,6 +32,14 @@ SHOWN: Final = 4
 """Most probable tokens of each."""
 LONGEST_NAME: Final = 120
 """Characters of a picture's name; the longest caption of a scene has a few less."""
+
+
+def cards(found: Swap, run: Run) -> dict[str, FigureCard]:
+    """Both figures by the names of their files, each saying which run and which pictures it is of."""
+    of = {"step": found.step, "variant": run.variants.index(found.variant), "picture": found.picture}
+    made = {"swap-answers": crosswise(found), "swap-distances": swap_distances(found)}
+    told = {name: described(card, name, run, **of) for name, card in made.items()}
+    return {name: replace(card, subject=f"{card.subject}. {_who(found)}") for name, card in told.items()}
 
 
 def swap_distances(found: Swap, theme: Theme = LIGHT) -> FigureCard:

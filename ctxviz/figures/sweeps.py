@@ -16,6 +16,7 @@ from ctxviz.figures.lost import mark_lost
 from ctxviz.figures.metrics import Values, largest_scale_ratio
 from ctxviz.figures.palette import CIVIDIS, LIGHT, Theme, label, variant_style
 from ctxviz.figures.statistics import quantile, wilson
+from ctxviz.figures.subject import of_runs
 from ctxviz.figures.text import counted, sci
 from ctxviz.no_number import NO_NUMBER, NOT_MEASURED, is_lost, is_measured
 from ctxviz.run import Run
@@ -58,6 +59,11 @@ class _Point:
     n: int
 
 
+def _runs(cells: Cells) -> list[Run]:
+    return [run for _, run, _ in cells]
+
+
+@of_runs("by-first-layer", _runs)
 def first_layer_lines(cells: Cells, quantity: str = "tvd", theme: Theme = LIGHT) -> FigureCard:
     """A quantity against the first patched layer, one line per rule and dtype, with whiskers.
 
@@ -102,6 +108,7 @@ def first_layer_lines(cells: Cells, quantity: str = "tvd", theme: Theme = LIGHT)
     return FigureCard(figure, title, caption, _alt(title, points, rules, about), _line_table(points, rules))
 
 
+@of_runs("first-layer-by-rule", _runs)
 def first_layer_field(cells: Cells, quantity: str = "tvd", theme: Theme = LIGHT) -> FigureCard:
     """First patched layer by rule: the median over tokens (``match``: the share), numbers in the cells."""
     about, title = QUANTITIES[quantity], f"{QUANTITIES[quantity].title}, first patched layer by rule"

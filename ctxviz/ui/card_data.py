@@ -9,9 +9,10 @@ from ctxviz.figures.card import FigureCard, to_csv
 from ctxviz.figures.palette import THEMES
 
 
-def card_data(card: FigureCard, name: str) -> dict[str, Any]:
-    """The figure, its words, CSV, both themes, and what its files are called and of: ``name`` where it says
-    nothing itself."""
+def card_data(card: FigureCard) -> dict[str, Any]:
+    """The figure, its words, CSV, both themes, and what its files are called and of, which it must say."""
+    if not (card.subject and card.file_name):
+        raise ValueError(f"the figure {card.title!r} does not say what it is of")
     return {
         "figure": card.figure.to_json(),
         "title": card.title,
@@ -19,7 +20,6 @@ def card_data(card: FigureCard, name: str) -> dict[str, Any]:
         "more": card.more,
         "alt": card.alt,
         "csv": to_csv(card.table),
-        "name": name,
         "subject": card.subject,
         "file_name": card.file_name,
         "themes": {theme: asdict(colours) for theme, colours in THEMES.items()},

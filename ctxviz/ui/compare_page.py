@@ -105,8 +105,8 @@ def _draw_variants(session: Session) -> None:
         messages.hint(
             f"The paper's figure has direct and stable in two precisions; this run lacks {names}.", "two"
         )
-    components.figure(logit_gap_lines(run), key="compare-gap", name="logit-gap")
-    components.figure(tvd_lines(run), key="compare-tvd", name="tvd")
+    components.figure(logit_gap_lines(run), key="compare-gap")
+    components.figure(tvd_lines(run), key="compare-tvd")
 
 
 def _draw_sweep(session: Session, view: str) -> None:
@@ -155,8 +155,8 @@ def _draw_prompts(runs: list[Run]) -> None:
         floor = taus[choice.choose("Floor τ", taus, "compare_floor")]
     if len({run.settings.first_layer for run in runs}) > 1:
         messages.hint(f"Runs patched from layer {first} on; the others are left out.", "first-layer")
-    components.figure(tvd_boxes(named, floor=floor), key="boxes", name="tvd-boxes")
-    components.figure(match_rates(named, floor=floor), key="rates", name="match-rates")
+    components.figure(tvd_boxes(named, floor=floor), key="boxes")
+    components.figure(match_rates(named, floor=floor), key="rates")
 
 
 def _draw_layers(cells: list[tuple[Variant, Run, int]]) -> None:
@@ -164,7 +164,7 @@ def _draw_layers(cells: list[tuple[Variant, Run, int]]) -> None:
     if len({variant.first_layer for variant, _, _ in cells}) == 1:
         messages.tell("note", "This sweep has a single first patched layer; choose or make another.", "one")
     for quantity in QUANTITIES:
-        components.figure(first_layer_lines(cells, quantity), key=f"lines-{quantity}", name=quantity)
+        components.figure(first_layer_lines(cells, quantity), key=f"lines-{quantity}")
     quantity = st.segmented_control(
         "The field shows",
         list(QUANTITIES),
@@ -173,7 +173,7 @@ def _draw_layers(cells: list[tuple[Variant, Run, int]]) -> None:
         key="field_quantity",
         persist_state="session",
     )
-    components.figure(first_layer_field(cells, quantity or "tvd"), key="rule-field", name="first-layer-rule")
+    components.figure(first_layer_field(cells, quantity or "tvd"), key="rule-field")
 
 
 def _draw_rules(cells: list[tuple[Variant, Run, int]]) -> None:

@@ -35,7 +35,7 @@ def draw(session: Session) -> None:
         with column:
             sides.append(_draw_side(runs, side, first))
     (left, i), (right, j) = sides
-    components.figure(pair(left, right, i, j), key="pair", name="two-runs")
+    components.figure(pair(left, right, i, j), key="pair")
 
 
 def _draw_side(runs: dict[str, Run], side: str, first: str) -> tuple[Run, int]:

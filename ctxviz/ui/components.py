@@ -83,14 +83,14 @@ def live(
     _live(key=key, data=data, on_did_change=hear)
 
 
-def figure(card: FigureCard, *, key: str, name: str = "ctxviz-figure") -> Clicked | None:
+def figure(card: FigureCard, *, key: str) -> Clicked | None:
     """Mount a card: its figure, title, caption, text alternative, and SVG, PNG and CSV to download.
 
-    ``name`` is what the files are called. Returns the point clicked just now, or None.
+    Returns the point clicked just now, or None.
     """
     result = _figure(
         key=key,
-        data=card_data(card, name),
+        data=card_data(card),
         on_point_change=nothing,
     )
     point = result.get("point")

@@ -115,7 +115,7 @@ def _draw_cell(run: Run, step: int, layer: int, variant: int) -> None:
 def _draw_figure(card: FigureCard, key: str) -> None:
     """A figure of the cell; the heading above names the cell, so its title says only what it shows."""
     what = card.title.rsplit(": ", 1)[-1]
-    components.figure(replace(card, title=what[:1].upper() + what[1:]), key=key, name=key)
+    components.figure(replace(card, title=what[:1].upper() + what[1:]), key=key)
 
 
 def _draw_everywhere(run: Run, variant: int, step: int, layer: int) -> None:
@@ -143,7 +143,7 @@ def _draw_everywhere(run: Run, variant: int, step: int, layer: int) -> None:
             st.button(
                 str(suspect), key=f"suspect{suspect}", type="tertiary", on_click=_look_at, args=(suspect,)
             )
-    components.figure(_everywhere(run, j, variant), key="everywhere", name="everywhere")
+    components.figure(_everywhere(run, j, variant), key="everywhere")
     messages.hint(guilty_sentence(run, variant), "guilty")
 
 

@@ -35,8 +35,7 @@ def draw(session: Session, run: Run, asked: Question) -> None:
 
     def show(request: PictureRequest) -> None:
         if isinstance(request.found, Occlusion) and request.found.squares:
-            card = occlusion.occlusion(request.found, run.pictures[asked.picture])
-            components.figure(card, key="occlusion", name="occlusion")
+            components.figure(occlusion.card_of(request.found, run), key="occlusion")
 
     picture_asking.draw(session, run, question, f"Cover {squares}", cost, show)
 

@@ -124,7 +124,7 @@ def _draw_before_after(session: Session, run: Run, variant: int) -> None:
     picture_asking.draw(session, run, question, "Ask without the picture", cost)
     if found is not None:
         card = before_after.before_after(run, variant, found)
-        components.figure(card, key="before-after", name="before-after")
+        components.figure(card, key="before-after")
 
 
 def _draw_answers(
@@ -219,8 +219,8 @@ def _draw_swap(session: Session, run: Run, asked: Question) -> None:
     def show(request: PictureRequest) -> None:
         if isinstance(request.found, Swap):
             messages.verdict(swap.verdict(request.found), "swap-verdict")
-            components.figure(swap.crosswise(request.found), key="crosswise", name="swap-answers")
-            components.figure(swap.swap_distances(request.found), key="distances", name="swap-distances")
+            for key, card in swap.cards(request.found, run).items():
+                components.figure(card, key=key)
 
     cost = "Reads the prompt with A and with B, and builds and replays the token's patches of each."
     picture_asking.draw(session, run, question, "Swap the pictures", cost, show, other)

@@ -52,14 +52,14 @@ def _draw_replays(session: Session, run: Run, variant: int) -> None:
     kinds = [kind for kind in run.replayed if kind != HELD]
     if kinds:
         messages.verdict(verdict(run, variant), "meaning")
-        components.figure(replay_lines(run, variant), key="replay-lines", name="replay")
+        components.figure(replay_lines(run, variant), key="replay-lines")
         messages.hint(bits_sentence(run, variant), "bits")
         _explain(run, variant)
         _draw_drift(session, run, variant)
     else:
         messages.tell("note", "This run was made without replays; make it again with them below.", "none")
     if HELD in run.replayed:
-        components.figure(held_lines(run, variant), key="held-lines", name="held")
+        components.figure(held_lines(run, variant), key="held-lines")
 
 
 def _explain(run: Run, variant: int) -> None:
@@ -87,13 +87,13 @@ def _draw_drift(session: Session, run: Run, variant: int) -> None:
         )
         # Not in the label, which is read as Markdown.
         messages.hint(quoted(run.token(step)[4]), "replay-token")
-    components.figure(drift_lines(run, step, variant), key="drift-lines", name="drift")
+    components.figure(drift_lines(run, step, variant), key="drift-lines")
 
 
 def _draw_budget(run: Run, variant: int) -> None:
     card = budget(run, variant)
     card = replace(card, more=f"{card.more} {_FLOAT64}".strip())
-    components.figure(card, key="error-budget", name="error-budget")
+    components.figure(card, key="error-budget")
 
 
 def _draw_again(session: Session, run: Run) -> None:

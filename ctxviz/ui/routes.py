@@ -206,7 +206,7 @@ def _drawn(query: _Query, view: View) -> Response:
     if run is None or step >= len(run) or layer >= run.model.n_layers or variant >= len(run.variants):
         raise _BadQueryError
     card = enlarged.card(run, name, metric, variant, step, layer)
-    return _json({"epoch": now.epoch, "card": card_data(card, f"ctxviz-{name}")})
+    return _json({"epoch": now.epoch, "card": card_data(card)})
 
 
 def _values(query: _Query, view: View) -> Response:

@@ -82,7 +82,7 @@ st.button("Another run in this view", on_click=another, args=(True,))
 if query.get("figure"):
     run = views().get(st.session_state.view).run
     card = {"heatmap": lambda: heatmap(run, 0), "lines": lambda: tvd_lines(run)}[query["figure"]]()
-    clicked = components.figure(card, key="figure", name="ctxviz-synthetic")
+    clicked = components.figure(card, key="figure")
     if clicked is not None:
         st.session_state.clicked = clicked
     st.text(f"clicked {st.session_state.get('clicked')}")

@@ -79,4 +79,4 @@ def test_the_figures_are_told_apart(run):
     cards = [enlarged.card(run, name, "h_abs_min", VARIANT, STEP, LAYER) for name in enlarged.FIGURES]
     assert len({card.title for card in cards}) == len(cards)
     assert all(card.caption and card.alt for card in cards)
-    assert len(card_data(cards[0], "x")["themes"]) == 2
+    assert len(card_data(cards[0])["themes"]) == 2

@@ -15,9 +15,18 @@ import pytest
 from ctxviz import figures
 from ctxviz.figures.card import FigureCard
 from ctxviz.figures.coordinates import coordinates
+from ctxviz.figures.lines import tvd_lines
+from ctxviz.figures.occlusion import card_of
+from ctxviz.figures.pair import pair
+from ctxviz.figures.spread import match_rates, tvd_boxes
 from ctxviz.figures.subject import file_name, subject
+from ctxviz.figures.swap import cards as cards_of_swap
+from ctxviz.figures.sweeps import QUANTITIES, first_layer_field, first_layer_lines
+from ctxviz.figures.text import quoted
 from ctxviz.run import Run
+from ctxviz.ui.card_data import card_data
 from tests.synthetic import synthetic_run
+from tests.unit.test_figures_pictures import BLUE, PICTURE, RED, occluded, swapped, top
 
 STEP, LAYER, VARIANT, J = 3, 1, 1, 7
 PLACES = {"step": STEP, "layer": LAYER, "variant": VARIANT, "coordinate": J}
@@ -31,7 +40,7 @@ def of_one_run() -> Iterator[tuple[str, Callable[..., FigureCard]]]:
             if name.startswith("_") or make.__module__ != module.__name__ or name == "described":
                 continue
             signature = inspect.signature(make)
-            if signature.return_annotation == "FigureCard" and "run" in signature.parameters:
+            if signature.return_annotation == "FigureCard" and next(iter(signature.parameters)) == "run":
                 yield name, make
 
 
@@ -113,3 +122,67 @@ def test_hostile_words_stay_short_text(run: Run) -> None:
 def test_a_step_that_is_not_there_is_not_named(run: Run) -> None:
     said: Any = subject(run, step=99, variant=0)
     assert "token" not in said
+
+
+def test_a_figure_without_a_subject_reaches_no_page(run: Run) -> None:
+    card = tvd_lines(run)
+    assert card_data(card)["subject"] == card.subject
+    for lacking in (replace(card, subject=""), replace(card, file_name="")):
+        with pytest.raises(ValueError, match="does not say what it is of"):
+            card_data(lacking)
+
+
+def of_many(runs: list[Run]) -> dict[str, FigureCard]:
+    named = [(run.context.prompt, run) for run in runs]
+    cells = [(variant, run, k) for run in runs for k, variant in enumerate(run.variants)]
+    cards = {"boxes": tvd_boxes(named), "rates": match_rates(named)}
+    for quantity in QUANTITIES:
+        cards |= {f"lines {quantity}": first_layer_lines(cells, quantity)}
+        cards |= {f"field {quantity}": first_layer_field(cells, quantity)}
+    return cards
+
+
+def prompted(prompt: str, **model: str) -> Run:
+    run = synthetic_run(4, 16, 3)
+    run.context = replace(run.context, prompt=prompt)
+    run.model = replace(run.model, **model)
+    return run
+
+
+def test_figures_of_many_runs_name_models_and_prompts() -> None:
+    two = of_many([prompted("one"), prompted("two")])
+    assert len({card.file_name for card in two.values()}) == len(two)
+    for card in two.values():
+        assert card.subject == "Synthetic, 2 runs, prompts “one”, “two”"
+        assert card.file_name.startswith("synthetic-")
+    many = [prompted(f"p{k}", name=f"m{k % 2}", key=f"m{k % 2}") for k in range(5)]
+    for card in of_many(many).values():
+        assert card.subject == "m0, m1, 5 runs, prompts “p0”, “p1”, “p2” and 2 more"
+        assert card.file_name.startswith("several-models-")
+    for card in (tvd_boxes([]), first_layer_lines([])):
+        assert card_data(card)["file_name"].startswith("no-run-")
+
+
+def test_two_runs_side_by_side_name_both() -> None:
+    one, other = prompted("one"), prompted("two", name="Other", key="other")
+    said = pair(one, other, 0, 1).subject
+    words = [f"{run.variants[k].update} {run.variants[k].dtype}" for k, run in enumerate((one, other))]
+    assert words[0] != words[1]
+    assert said == f"A: Synthetic, {words[0]}, prompt “one”; B: Other, {words[1]}, prompt “two”"
+    assert pair(one, other, 0, 1).file_name == "several-models-two-runs"
+    assert pair(one, one, 0, 1).file_name == "synthetic-two-runs"
+
+
+def test_what_was_asked_about_a_picture_names_run_picture_and_token() -> None:
+    run = prompted("what is it")
+    run.pictures = (PICTURE, PICTURE)
+    swaps = replace(swapped(top(RED), top(BLUE)), variant=run.variants[1], picture=1, step=2)
+    covered = replace(occluded([0.5] * 4), variant=run.variants[1], picture=1, step=2)
+    cards = [*cards_of_swap(swaps, run).values(), card_of(covered, run)]
+    start = f"Synthetic, token 2 {quoted(run.token(2)[4])}, picture 2, "
+    for card in cards:
+        assert card.subject.startswith(start)
+        assert "prompt “what is it”" in card.subject
+        assert card.file_name.startswith(f"synthetic-token2-picture2-{run.variants[1].slug}-")
+    assert all(name in cards[0].subject for name in swaps.names)
+    assert len({card.file_name for card in cards}) == 3

@@ -123,7 +123,7 @@ export class Figure {
   }
 
   name() {
-    return this.data.file_name || this.data.name;
+    return this.data.file_name;
   }
 
   end() {
