@@ -63,7 +63,6 @@ pixels; what a rule is chosen by comes first."""
 def draw() -> None:
     """One run of the page's script."""
     session = page.begin()
-    state, changing = session.view.state, page.changes(session.view)
     with st.container(horizontal=True, key="page-top", vertical_alignment="center"):
         messages.heading(2, "Compare", "page-head")
         view = st.segmented_control(
@@ -84,7 +83,7 @@ def draw() -> None:
     else:
         _draw_sweep(session, view)
     messages.hint(_PAPER, "paper")
-    page.end(session, state, changing)
+    page.end(session)
 
 
 def _draw_variants(session: Session) -> None:

@@ -50,13 +50,12 @@ _ALARM_COLUMNS: Final = {
 def draw() -> None:
     """One run of the page's script."""
     session = page.begin()
-    state, changing = session.view.state, page.changes(session.view)
     with st.sidebar:
         run_card.draw_sidebar(session)
     shown = page_top.draw("Layers", session)
     if shown is not None:
         _draw_run(session, *shown)
-    page.end(session, state, changing)
+    page.end(session)
 
 
 def _draw_run(session: Session, run: Run, variant: int) -> None:

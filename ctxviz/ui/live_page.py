@@ -21,8 +21,7 @@ _RECORDED_MISSING: Final = (
 def draw() -> None:
     """One run of the page's script."""
     session = page.begin()
-    view, state, under_way = session.view, session.view.state, worker().has(session.view.id)
-    changing = page.changes(view)
+    view, under_way = session.view, worker().has(session.view.id)
     with st.sidebar:
         sidebar.draw(session)
     link = controls.chosen(session.focus)
@@ -35,7 +34,7 @@ def draw() -> None:
         note=_note(session, link),
         did=lambda did: _follow(session, did),
     )
-    page.end(session, state, changing)
+    page.end(session)
 
 
 def _follow(session: Session, did: Did) -> None:

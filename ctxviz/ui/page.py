@@ -9,11 +9,10 @@ from typing import Final
 import streamlit as st
 
 from ctxviz.errors import CtxvizError
-from ctxviz.ui import controls, fold_control, messages, picture_jobs, tab, watching
+from ctxviz.ui import controls, fold_control, messages, picture_jobs, tab
 from ctxviz.ui.session import Session
 from ctxviz.ui.url_state import Link, fits_in_link, from_query, to_query, unseen_scenes
-from ctxviz.ui.views import ACTIVE, View
-from ctxviz.ui.watching import watch
+from ctxviz.ui.watching import Watches
 from ctxviz.ui.worker import worker
 
 WARM_DELAY_SECONDS: Final = 3.0
@@ -31,23 +30,15 @@ def begin() -> Session:
         session.take(link)
         state.session = session
     session: Session = state.session
-    session.watched = False
     session.leave_what_never_began()
     session.revive()
     picture_jobs.tidy(session)
+    session.watches = Watches(session.shown())
     return session
 
 
-def changes(view: View) -> bool:
-    """Whether a view may change by itself. A job that was stopped ends with its token in progress."""
-    return worker().holds(view.id) or view.state in ACTIVE
-
-
-def end(session: Session, shown: str, changing: bool) -> None:
-    """Say in the address what is looked at, let a reload find the run, and draw again when it has changed.
-
-    ``shown`` is the state that the page was begun with: a change while it was drawn must not be missed.
-    """
+def end(session: Session) -> None:
+    """Say in the address what is looked at, let a reload find the run, and draw again when it has changed."""
     link = session.described(controls.chosen(session.focus))
     fold = fold_control.for_link(link.fold, len(session.used(link.model)), len(link.scenes))
     session.note(session.view, recorded=session.recorded, sweep=session.sweep)
@@ -57,16 +48,7 @@ def end(session: Session, shown: str, changing: bool) -> None:
         page=st.session_state.get("page", ""),
         resume=_resume,
     )
-    mark = watching.mark(session.view)
-    if (changing or mark != session.view.state) and not session.watched:
-        # A state that came while the page was drawn is not the one that is shown.
-        watch(session.view, mark if session.view.state == shown else shown, key="run")
-    if session.sweep is not None and worker().holds(session.sweep.view.id):
-        # This goes on while its reader looks at another page, but not for a tab that is gone.
-        watch(session.sweep.view, session.sweep.view.state, key="sweep")
-    for request in session.looks.values():
-        if request.view.state in ACTIVE:
-            watch(request.view, request.view.state)
+    session.watches.end()
     worker().warm(WARM_DELAY_SECONDS)
 
 

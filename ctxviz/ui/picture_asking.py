@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
 
 import streamlit as st
 
@@ -13,11 +12,8 @@ from ctxviz.run import Run
 from ctxviz.ui import controls, messages, page, picture_jobs
 from ctxviz.ui.picture_jobs import PictureRequest, Question
 from ctxviz.ui.session import Session
-from ctxviz.ui.views import ACTIVE, views
+from ctxviz.ui.views import ACTIVE
 from ctxviz.ui.worker import worker
-
-BAR_PIXELS: Final = 320
-PROGRESS_SECONDS: Final = 1.0
 
 
 def reference_of(run: Run) -> str:
@@ -48,25 +44,11 @@ def draw(
     if request is None:
         return
     if state in ACTIVE:
-        _going(request, show)
-        return
-    if state == "failed":
+        with st.container(horizontal=True, key=f"going-{question.kind}", vertical_alignment="center"):
+            session.watches.bar(request.view)
+            st.button("Stop", key=f"stop-{question.kind}", on_click=lambda: worker().stop(request.view.id))
+    elif state == "failed":
         messages.tell("error", request.view.message, f"ask-{question.kind}")
     elif state == "stopped":
         messages.tell("note", "Stopped before it was finished; what was found so far stays.", question.kind)
-    show(request)
-
-
-@st.fragment(run_every=PROGRESS_SECONDS)
-def _going(request: PictureRequest, show: Callable[[PictureRequest], None]) -> None:
-    """What is found so far, drawn again while there is more to come."""
-    view, kind = request.view, request.question.kind
-    # Says that somebody still waits for it.
-    views().get(view.id)
-    if view.state not in ACTIVE:
-        st.rerun()
-    with st.container(horizontal=True, key=f"going-{kind}", vertical_alignment="center"):
-        st.progress(min(1.0, view.progress or 0.0), width=BAR_PIXELS)
-        messages.hint(f"{view.stage or 'waiting for a turn'} …", f"stage-{kind}")
-        st.button("Stop", key=f"stop-{kind}", on_click=lambda: worker().stop(view.id))
     show(request)

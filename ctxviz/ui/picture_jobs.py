@@ -98,6 +98,7 @@ class _Working:
             self._model = None
         if isinstance(made, WithoutPictures | Occlusion | Swap):
             request.found = made
+            request.view.pieces += 1
         self._done += 1
         total = request.question.units(request.run)
         if self._done < total:

@@ -50,7 +50,6 @@ _INTRODUCTION: Final = (
 def draw() -> None:
     """One run of the page's script."""
     session = page.begin()
-    state, changing = session.view.state, page.changes(session.view)
     with st.sidebar:
         run_card.draw_sidebar(session)
     shown = page_top.draw("Pictures", session)
@@ -63,7 +62,7 @@ def draw() -> None:
                 picture_ways.draw(session)
         else:
             _draw_tools(session, run, variant)
-    page.end(session, state, changing)
+    page.end(session)
 
 
 def missing(run: Run) -> str:

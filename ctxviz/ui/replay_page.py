@@ -14,7 +14,7 @@ from ctxviz.figures.replays import drift_lines, held_lines, replay_lines
 from ctxviz.figures.text import quoted
 from ctxviz.run import Run
 from ctxviz.settings import HELD, REPLAYS, RunSettings
-from ctxviz.ui import components, controls, looked_at, messages, page, page_top, run_card
+from ctxviz.ui import components, controls, looked_at, messages, page, page_top, run_card, watching
 from ctxviz.ui.session import Session
 
 _INTRODUCTION: Final = (
@@ -31,7 +31,6 @@ _FLOAT64: Final = (
 def draw() -> None:
     """One run of the page's script."""
     session = page.begin()
-    state, changing = session.view.state, page.changes(session.view)
     with st.sidebar:
         run_card.draw_sidebar(session)
     shown = page_top.draw("Replay", session)
@@ -40,7 +39,7 @@ def draw() -> None:
         _draw_replays(session, run, variant)
         _draw_budget(run, variant)
         _draw_again(session, run)
-    page.end(session, state, changing)
+    page.end(session)
 
 
 def _draw_replays(session: Session, run: Run, variant: int) -> None:
@@ -142,7 +141,7 @@ def _draw_again(session: Session, run: Run) -> None:
 def _why_not(session: Session, run: Run) -> str:
     """Why the run cannot be replayed as things are chosen; empty where it can."""
     state = st.session_state
-    if page.changes(session.view):
+    if watching.changes(session.view):
         return "The run is still being made; it can be replayed once it has ended."
     if not any(variant.arithmetic == "written" for variant in run.variants):
         return "No variant of this run is written, so there are no weights to run again."

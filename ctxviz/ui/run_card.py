@@ -7,7 +7,7 @@ import streamlit as st
 from ctxviz.figures.palette import label
 from ctxviz.figures.text import counted, readable
 from ctxviz.run import Run
-from ctxviz.ui import messages, watching
+from ctxviz.ui import messages
 from ctxviz.ui.session import Session
 from ctxviz.ui.views import ACTIVE
 
@@ -29,8 +29,7 @@ def draw_sidebar(session: Session) -> None:
             pictures = f", with {counted(shown, 'picture')}" if shown else ""
             messages.hint(f"“{readable(run.context.prompt, PROMPT_SHOWN)}”{pictures}", "run-prompt")
         if session.view.state in ACTIVE:
-            watching.watch(session.view, session.view.state, progress=True, key="run")
-            session.watched = True
+            session.watches.bar(session.view)
             st.button("Stop", key="stop-card", on_click=session.stop)
         if session.earlier:
             st.button("Back to the previous run", key="back", on_click=session.go_back)

@@ -21,6 +21,7 @@ from ctxviz.ui.tab_runs import TabRuns, noted
 from ctxviz.ui.tab_sweep import TabSweep
 from ctxviz.ui.url_state import Link
 from ctxviz.ui.views import View, views
+from ctxviz.ui.watching import Watches
 from ctxviz.ui.worker import worker
 
 _LOOKED_AT: Final = ("step", "layer", "variant", "metric", "left", "right", "coordinate", "view")
@@ -38,8 +39,8 @@ class Session(TabPictures, TabSweep, TabRuns):
     """Whether the page was drawn before."""
     notices: list[str] = default(default_factory=list)
     """Sentences about what could not be done; shown until something else is asked for."""
-    watched: bool = False
-    """Whether what was drawn so far has the page run again once the run on screen changes."""
+    watches: Watches = default(default_factory=lambda: Watches({}))
+    """What the page that is being drawn shows of what changes by itself."""
     announcement: str = ""
     """A sentence about what was done; shown until something else is asked for."""
     focus: Focus = default(default_factory=Focus)
@@ -56,6 +57,13 @@ class Session(TabPictures, TabSweep, TabRuns):
     def begin(cls) -> Session:
         """A tab that shows the recorded run, or an empty view where there is none."""
         return cls(_recorded_view(), recorded=True)
+
+    def shown(self) -> dict[str, View]:
+        """All views that a page may show, by names that stay the same."""
+        asked = {"sweep": self.sweep, "tokens": self.request, "patch": self.patch}
+        found = {name: request.view for name, request in asked.items() if request is not None}
+        looks = {request.view.id: request.view for request in self.looks.values()}
+        return {"run": self.view} | found | looks
 
     def take(self, link: Link) -> None:
         """Begin with what a link says: its drawn scenes, and what to look at."""

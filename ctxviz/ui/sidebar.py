@@ -50,6 +50,5 @@ def _draw_request(session: Session) -> None:
     view, state = request.view, request.view.state
     if state in ACTIVE:
         messages.hint(view.stage or "reading the tokens", "request")
-        page.watch(view, state)
     elif state == "failed":
         messages.tell("error", view.message, "request")

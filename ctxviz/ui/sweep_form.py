@@ -15,16 +15,14 @@ from ctxviz.settings import DTYPES, REPLAYS, UPDATE_RULES, RunSettings
 from ctxviz.sweep.prompts import Prompt
 from ctxviz.sweep.spec import SweepSpec
 from ctxviz.sweep.words import how_it_ended
-from ctxviz.ui import choice, controls, messages, page
+from ctxviz.ui import choice, controls, messages, page, watching
 from ctxviz.ui.session import Session
 from ctxviz.ui.sweeping import SweepRequest, checked
-from ctxviz.ui.views import ACTIVE, views
 from ctxviz.ui.worker import worker
 
 TOKENS: Final = 64
 MODEL_SHOWN: Final = 80
 """Characters of the name that a person typed."""
-PROGRESS_SECONDS: Final = 1.0
 FAULTS_SHOWN: Final = 5
 _LAYERS: Final = {"first": "layer 0 only", "some": "every third layer", "all": "every layer"}
 _MINE: Final = "The prompt of the Live page"
@@ -165,8 +163,8 @@ def _draw_progress(session: Session) -> None:
     if request is None:
         return
     view = request.view
-    if worker().holds(view.id) or view.state in ACTIVE:
-        _bar(session)
+    if watching.changes(view):
+        session.watches.bar(view)
     elif view.state == "failed":
         messages.tell("error", view.message, "sweep")
     else:
@@ -194,16 +192,3 @@ def _telling(spec: SweepSpec) -> str:
     if spec.first_layers is None or len(spec.first_layers) > 1:
         return "layers"
     return "prompts" if len(spec.prompts) > 1 else "rules"
-
-
-@st.fragment(run_every=PROGRESS_SECONDS)
-def _bar(session: Session) -> None:
-    request = session.sweep
-    if request is None:
-        return
-    view = request.view
-    views().get(view.id)
-    st.progress(view.progress or 0.0)
-    messages.hint(view.stage or "waiting for a turn", "sweep-progress")
-    if view.state not in ACTIVE and not worker().holds(view.id):
-        st.rerun()

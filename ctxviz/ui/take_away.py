@@ -48,7 +48,6 @@ def draw(session: Session, run: Run, step: int, variant: int) -> None:
     if view.state in ACTIVE:
         messages.hint(f"{view.stage or 'waiting for a turn'} …", "patch-stage")
         st.button("Stop", key="stop_patch", on_click=session.stop_patch)
-        page.watch(view, view.state)
     elif view.state == "failed":
         messages.tell("error", view.message, "patch")
     elif view.state == "stopped":

@@ -57,6 +57,7 @@ class View:
         revision: counts every change told here.
         references: which references have been noticed so far.
         notes: what a reader should know of the model that made the run.
+        pieces: how much was found so far of an answer that the page's script draws piece by piece.
     """
 
     def __init__(self) -> None:
@@ -71,6 +72,7 @@ class View:
         self.revision = 0
         self.references = ReferenceLog()
         self.notes: tuple[str, ...] = ()
+        self.pieces = 0
         self.last_used = time.monotonic()
         self._lock = threading.Lock()
 

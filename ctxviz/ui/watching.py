@@ -6,6 +6,7 @@ it. Here the browser asks a route, and only what changes the page runs its scrip
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from starlette.requests import Request
@@ -14,33 +15,70 @@ from starlette.routing import Route
 from streamlit.components.v2 import component
 
 from ctxviz.ui.components import bootstrap, nothing
-from ctxviz.ui.views import View, views
+from ctxviz.ui.views import ACTIVE, View, views
 from ctxviz.ui.worker import worker
 
 GONE: Final = "gone"
+_WORDS: Final = {"queued": "waiting for a turn"}
 _watch = component("ctxviz.watch", js=bootstrap("watch.js"), isolate_styles=False)
 
 
-def watch(view: View, shown: str, *, progress: bool = False, key: str = "") -> None:
-    """Have the page run again once ``view`` is not as it was drawn; keeps the view in use.
+class Watches:
+    """The views that one run of a page's script is drawn from, and how each was going when it began.
 
-    ``shown`` is what :func:`mark` gave before the page was drawn: a change meanwhile must not be missed.
-    With ``progress`` a bar and a few words say how far it is.
+    A change while the page is drawn must not be missed, so what is compared later is what was there before.
     """
-    data = {"view": view.id, "shown": shown, "progress": progress}
-    _watch(key=f"watch-{key or view.id}", data=data, on_changed_change=nothing)
+
+    def __init__(self, shown: Mapping[str, View]) -> None:
+        """``shown`` by names that stay the same from one run of the script to the next."""
+        self._shown = dict(shown)
+        self._marks = {view.id: mark(view) for view in shown.values()}
+        self._watched: set[str] = set()
+
+    def bar(self, view: View) -> None:
+        """A bar and a few words on how far a view is, here and now."""
+        name = next(name for name, shown in self._shown.items() if shown is view)
+        self._watch(name, view, progress=True)
+
+    def end(self) -> None:
+        """Have the page run again once a view is not as it was drawn; keeps those at work in use.
+
+        What goes on while its reader looks at another page is stopped only for a tab that is gone.
+        """
+        for name, view in self._shown.items():
+            restless = changes(view) or mark(view) != self._marks[view.id]
+            if restless and view.id not in self._watched:
+                self._watch(name, view, progress=False)
+
+    def _watch(self, name: str, view: View, *, progress: bool) -> None:
+        self._watched.add(view.id)
+        data = {"view": view.id, "shown": self._marks[view.id], "progress": progress}
+        _watch(key=f"watch-{name}", data=data, on_changed_change=nothing)
+
+
+def changes(view: View) -> bool:
+    """Whether a view may change by itself. A job that was stopped ends with its token in progress."""
+    return view.state in ACTIVE or worker().holds(view.id)
 
 
 def mark(view: View) -> str:
-    """What is drawn anew where it changes: how it is going, and whether a stopped run can go on."""
-    return f"{view.state}, kept" if worker().rests(view.id) else view.state
+    """What is drawn anew where it changes: how it is going, how much there is of an answer that is drawn
+    piece by piece, whether the worker still ends it, and whether a stopped run can go on."""
+    parts = [view.state]
+    if view.state in ACTIVE:
+        parts += [f"{view.pieces} found"] if view.pieces else []
+    elif worker().holds(view.id):
+        parts.append("ending")
+    if worker().rests(view.id):
+        parts.append("kept")
+    return ", ".join(parts)
 
 
 def how_far(view: View) -> tuple[float, str]:
     """A share from 0 to 1, and a few words."""
     run = view.run
     if run is None:
-        return min(1.0, view.progress or 0.0), view.stage or view.state
+        return min(1.0, view.progress or 0.0), view.stage or _WORDS.get(view.state, view.state)
     made, wanted = len(run), run.settings.max_new_tokens
     return min(1.0, made / wanted), f"token {min(made + 1, wanted)} of {wanted}"
 

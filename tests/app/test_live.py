@@ -370,7 +370,8 @@ def test_hostile_text_is_only_ever_text(tiny_folder: Path) -> None:
     page = Page(model=str(tiny_folder), prompt=HOSTILE, tokens="2")
     page.press("generate").wait_for("done")
     page.at.text_input("other_model").set_value(HOSTILE)
-    page.run().press("generate").wait(lambda: page.session.notices)
+    # The page takes the sentence over when it runs next, which it may have done already.
+    page.run().press("generate").wait(lambda: page.session.notices or page.state == "failed")
     assert HOSTILE[:20] in page.texts()
     for kind in (
         "markdown",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
@@ -64,7 +67,51 @@ def test_the_front_end_is_told_to_look_elsewhere_without_an_error(page: str) -> 
 
 
 def test_every_page_with_a_path_is_known_to_the_probes() -> None:
-    from pathlib import Path
-
     files = {path.stem for path in (Path(probes.__file__).parents[2] / "pages").glob("*.py")}
     assert set(probes.PAGES) == files - {"live"}
+
+
+@pytest.fixture
+def mounted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, Any]]]:
+    found: list[tuple[str, dict[str, Any]]] = []
+    monkeypatch.setattr(watching, "_watch", lambda *, key, data, **_: found.append((key, data)))
+    return found
+
+
+def test_a_change_while_the_page_is_drawn_is_not_missed(view: View, mounted) -> None:
+    view.tell("running")
+    watches = watching.Watches({"run": view})
+    view.tell("done")
+    watches.end()
+    assert mounted == [("watch-run", {"view": view.id, "shown": "running", "progress": False})]
+    assert ask(f"/_ctxviz/state/{view.id}").json()["mark"] != "running"
+
+
+def test_what_rests_is_not_watched_and_what_has_a_bar_is_watched_once(view: View, mounted) -> None:
+    view.tell("running")
+    rests = views().create()
+    watches = watching.Watches({"run": rests, "sweep": view})
+    watches.bar(view)
+    watches.end()
+    assert mounted == [("watch-sweep", {"view": view.id, "shown": "running", "progress": True})]
+
+
+def test_each_piece_of_an_answer_and_the_end_of_a_job_are_drawn(
+    view: View, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    view.tell("running")
+    marks = [watching.mark(view)]
+    view.pieces += 1
+    marks.append(watching.mark(view))
+    monkeypatch.setattr(type(worker()), "holds", lambda _, view_id: view_id == view.id)
+    view.tell("stopped")
+    marks.append(watching.mark(view))
+    monkeypatch.undo()
+    marks.append(watching.mark(view))
+    assert marks == ["running", "running, 1 found", "stopped, ending", "stopped"]
+
+
+def test_no_part_of_a_page_runs_by_itself() -> None:
+    """Streamlit asks for such a part even after the page has gone on without it, and logs that it is gone."""
+    sources = Path(watching.__file__).parent.rglob("*.py")
+    assert [path.name for path in sources if "run_every" in path.read_text(encoding="utf-8")] == []
