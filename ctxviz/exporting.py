@@ -7,10 +7,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Final
 
 from ctxviz.no_number import NO_NUMBER
 from ctxviz.records import VariantStep
 from ctxviz.replaying import FAIL_LEAST_TVD, FAIL_OVER_BUILT, FAIL_OVER_FLOOR
+
+MOST_TVD: Final = 0.1
+"""A file that moves more than this of the next token's probability does not carry its context, whatever the
+noise floor and the building pass were."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,17 +71,24 @@ class ExportCheck:
         return not (self._fails(self.adapter) or self._fails(self.adapter_moved, self.context_moved_tvd))
 
     def limit(self, moved: float = math.nan) -> float:
-        """The TVD above which a trial fails; as :func:`ctxviz.replaying.limit`, for one token."""
-        floors = [FAIL_OVER_FLOOR * floor for floor in (self.floor_tvd, moved) if not math.isnan(floor)]
-        return max(FAIL_OVER_BUILT * self.built.tvd, FAIL_LEAST_TVD, *floors)
+        """The TVD above which a trial fails.
+
+        As :func:`ctxviz.replaying.limit` for one token, but never above MOST_TVD: unlike a replay, a file is
+        judged by what it does and not by what building it did. What is no number excuses nothing.
+        """
+        excuses = (
+            FAIL_OVER_BUILT * self.built.tvd,
+            FAIL_OVER_FLOOR * self.floor_tvd,
+            FAIL_OVER_FLOOR * moved,
+        )
+        return min(MOST_TVD, max(FAIL_LEAST_TVD, *filter(math.isfinite, excuses)))
 
     def is_tie(self, trial: Trial) -> bool:
         """Whether another token lies inside the noise floor."""
-        return not trial.match and self.margin < self.floor_linf
+        within = math.isfinite(self.floor_linf) and self.margin < self.floor_linf
+        return not trial.match and within
 
     def _fails(self, trial: Trial, moved: float = math.nan) -> bool:
-        # Unlike a replay, a file is judged by what it does and not by what building it did: a patch that was
-        # no good when built is no better for staying so.
         far = not math.isfinite(trial.tvd) or trial.tvd > self.limit(moved)
         return far or (not trial.match and not self.is_tie(trial))
 

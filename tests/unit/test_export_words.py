@@ -73,6 +73,13 @@ def test_a_patch_that_a_move_breaks_says_what_bit_for_bit_needs() -> None:
         ({"adapter": Trial(1e-9, False)}, True, False),
         ({"adapter": Trial(1e-9, False), "margin": 1e-5}, True, True),
         ({"adapter": Trial(1e-9, False), "margin": 1e-5, "floor_linf": math.nan}, True, False),
+        # What is no number excuses nothing, and nothing excuses a tenth.
+        ({"adapter": Trial(0.09, True), "floor_tvd": math.inf}, True, False),
+        ({"adapter_moved": Trial(0.09, True), "context_moved_tvd": math.inf}, True, False),
+        ({"adapter": Trial(0.09, True), "built": Trial(math.inf, False)}, True, False),
+        ({"adapter": Trial(0.11, True), "built": Trial(0.15, True)}, True, False),
+        ({"adapter": Trial(0.11, True), "floor_tvd": 0.9}, True, False),
+        ({"adapter": Trial(1e-9, False), "floor_linf": math.inf}, True, False),
         # A patch that was no good when it was built is no better for staying so.
         ({"built": Trial(math.inf, False), "written": Trial(math.inf, False)}, False, True),
         ({"built": LOST, "written": LOST}, False, True),
