@@ -85,7 +85,7 @@ def step_record(run: Run, step: int, variant: int) -> dict[str, Any]:
         return _latest(run.reference(metric, chosen.dtype)[: step + 1])
 
     replays = {kind: _replay(run, step, variant, kind) for kind in run.settings.replay_kinds}
-    line = _finite(
+    line = finite(
         {
             "step": step,
             "position": position,
@@ -120,7 +120,7 @@ def step_record(run: Run, step: int, variant: int) -> dict[str, Any]:
     return line
 
 
-def _finite(record: dict[str, Any]) -> dict[str, Any]:
+def finite(record: dict[str, Any]) -> dict[str, Any]:
     """The record with null for every float that is not finite, and the names of those that are no number."""
     floats = {name: value for name, value in record.items() if isinstance(value, float)}
     nulls = {name: None for name, value in floats.items() if not math.isfinite(value)}
@@ -131,14 +131,14 @@ def _replay(run: Run, step: int, variant: int, kind: str) -> dict[str, Any] | No
     match, tvd, shift = (
         float(run.replay(kind, metric, variant)[step]) for metric in ("match", "tvd", "shift")
     )
-    return None if math.isnan(match) else _finite({"match": bool(match), "tvd": tvd, "shift": shift})
+    return None if math.isnan(match) else finite({"match": bool(match), "tvd": tvd, "shift": shift})
 
 
 def _layers(run: Run, step: int, variant: int) -> list[dict[str, Any]]:
     stats = run.layer_stats(step, variant)
     columns = {key: getattr(stats, key) for key in LAYER_KEYS}
     return [
-        _finite(
+        finite(
             {"layer": layer}
             | {
                 key: _count(column[layer]) if key in INTEGER_LAYER_METRICS else float(column[layer])

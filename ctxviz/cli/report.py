@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from rich import box
 from rich.table import Table
 
 from ctxviz.alarms import REPLAY_WORDS
-from ctxviz.cli.terminal import cell, show, visible, write
+from ctxviz.cli.terminal import cell, figure, show, visible, write
 from ctxviz.figures.statistics import quantile
-from ctxviz.no_number import NO_NUMBER, is_lost, is_measured, numbers
+from ctxviz.no_number import is_lost, is_measured, numbers
 from ctxviz.records import Reference, Step
 from ctxviz.run import Run
 
@@ -54,20 +52,20 @@ def _summary(run: Run, variant: int) -> dict[str, str]:
     ties = f" ({int(tie.sum())} tied)" if tie.any() else ""
     return {
         "same token": f"{int(match.sum())} of {len(run)}{ties}",
-        "TVD, median": _figure(_median(tvd)),
-        "TVD, largest": _figure(_largest(tvd)),
-        "unpatched TVD, median": _figure(_median(run.reference("unpatched_tvd", chosen.dtype))),
-        "noise floor TVD, largest": _figure(_largest(run.reference("noise_floor_tvd", chosen.dtype))),
+        "TVD, median": figure(_median(tvd)),
+        "TVD, largest": figure(_largest(tvd)),
+        "unpatched TVD, median": figure(_median(run.reference("unpatched_tvd", chosen.dtype))),
+        "noise floor TVD, largest": figure(_largest(run.reference("noise_floor_tvd", chosen.dtype))),
         **{
             f"replayed, {REPLAY_WORDS[kind]}: TVD worst": _worst_replay(run, kind, variant)
             for kind in run.replayed
         },
-        "largest logit gap": _figure(_largest(gap)),
-        "largest ‖Δm‖/‖m‖": _figure(_largest(run.field("scale_ratio", variant))),
+        "largest logit gap": figure(_largest(gap)),
+        "largest ‖Δm‖/‖m‖": figure(_largest(run.field("scale_ratio", variant))),
         "smallest |h|": _smallest_h(run, variant),
         "dead, at most": _count(run, "dead", variant),
         "uncontrolled, at most": _count(run, "uncontrolled", variant),
-        "seconds, median": _figure(_median(run.series("seconds", variant))),
+        "seconds, median": figure(_median(run.series("seconds", variant))),
     }
 
 
@@ -76,8 +74,8 @@ def _worst_replay(run: Run, kind: str, variant: int) -> str:
     tvd = run.replay(kind, "tvd", variant)
     lost, known = int(is_lost(tvd).sum()), numbers(tvd)
     if not known.size:
-        return _figure(_largest(tvd))
-    return _figure(float(known.max())) + (f", {lost} without numbers" if lost else "")
+        return figure(_largest(tvd))
+    return figure(float(known.max())) + (f", {lost} without numbers" if lost else "")
 
 
 def _smallest_h(run: Run, variant: int) -> str:
@@ -88,7 +86,7 @@ def _smallest_h(run: Run, variant: int) -> str:
     worst = is_lost(values).argmax() if is_lost(values).any() else np.nanargmin(values)
     layer, step = np.unravel_index(int(worst), values.shape)
     coordinate = run.field("h_argmin", variant)[layer, step]
-    return f"{_figure(float(values[layer, step]))} layer {layer}, j {coordinate}"
+    return f"{figure(float(values[layer, step]))} layer {layer}, j {coordinate}"
 
 
 def _count(run: Run, metric: str, variant: int) -> str:
@@ -103,8 +101,3 @@ def _median(values: np.ndarray) -> float | None:
 def _largest(values: np.ndarray) -> float | None:
     """No number as soon as one value is none."""
     return quantile(values.ravel(), 1)
-
-
-def _figure(value: float | None) -> str:
-    """``-`` where nothing was measured."""
-    return "-" if value is None else f"{value:.3g}" if math.isfinite(value) else NO_NUMBER

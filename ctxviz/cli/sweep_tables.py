@@ -9,12 +9,14 @@ from rich import box
 from rich.table import Table
 
 from ctxviz.cli.terminal import cell as table_cell
+from ctxviz.cli.terminal import figure
 from ctxviz.settings import REPLAY_KINDS
 from ctxviz.sweep.cells import Cell
 from ctxviz.sweep.summary import Row, replay_columns, replay_lost
 
 KINDS: Final = 2
 """Kinds of replay side by side, so that a table fits 80 columns."""
+DIGITS: Final = 2
 FIGURES: Final = ("tvd_median", "tvd_p90", "tvd_worst", "largest_delta_m", "largest_scale_ratio")
 HEADINGS: Final = ("median", "p90", "worst", "|Δm|", "ratio")
 
@@ -48,7 +50,7 @@ def cell_table(cells: Sequence[Cell]) -> Table:
             table_cell(cell.stem),
             *(table_cell(names) for _ in shown),
             str(record["first_layer"]),
-            _figure(record["floor"]),
+            figure(record["floor"], DIGITS),
             " ".join(record["updates"]),
             " ".join(record["dtypes"]),
         )
@@ -63,7 +65,7 @@ def row_tables(rows: Sequence[Row]) -> list[Table]:
         built.add_column(heading, justify="right", no_wrap=True)
     for row in rows:
         same = (f"{row['match']}/{row['tokens']}", *((str(row["ties"]),) if tied else ()))
-        built.add_row(*_identity(row), *same, *(_figure(row[name]) for name in FIGURES))
+        built.add_row(*_identity(row), *same, *(figure(row[name], DIGITS) for name in FIGURES))
     kinds = [kind for kind in REPLAY_KINDS if replay_columns(kind)[0] in rows[0]]
     chunks = [kinds[k : k + KINDS] for k in range(0, len(kinds), KINDS)]
     return [built, *(_replayed(rows, chunk) for chunk in chunks)]
@@ -82,7 +84,7 @@ def _pair(row: Row, kind: str) -> str:
     """Median and worst TVD of a replay, and at how many tokens its logits were no numbers."""
     median, worst, measured = replay_columns(kind)
     lost = row[replay_lost(kind)]
-    said = f"{_figure(row[median])} / {_figure(row[worst])}"
+    said = f"{figure(row[median], DIGITS)} / {figure(row[worst], DIGITS)}"
     return f"{said} ({lost} lost)" if row[measured] and lost else said
 
 
@@ -105,7 +107,3 @@ def _identity(row: Row) -> tuple[Any, str, str, str]:
     floor = "" if row["floor"] is None else f" {row['floor']:g}"
     dtype = row["dtype"] + ("" if row["arithmetic"] == "written" else f" {row['arithmetic']}")
     return table_cell(row["prompt"]), str(row["first_layer"]), f"{row['rule']}{floor}", dtype
-
-
-def _figure(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2g}"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ctxviz.cli import sweep_tables
 from ctxviz.cli.inputs import require_pictures, tell_notes
+from ctxviz.cli.lines import finite
 from ctxviz.cli.stopping import Asked, asking_to_stop
 from ctxviz.cli.terminal import Bar, ReaderGoneError, bar, show, write
 from ctxviz.errors import SettingsError
@@ -226,7 +227,7 @@ def _finish(folder: SweepFolder, outcome: _Outcome, *, as_json: bool) -> None:
     with suppress(ReaderGoneError):
         if as_json:
             for row in rows:
-                write(json.dumps(row, allow_nan=False) + "\n")
+                write(json.dumps(finite(row), allow_nan=False) + "\n")
         elif rows:
             for table in sweep_tables.row_tables(rows):
                 show(table)

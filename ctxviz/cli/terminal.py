@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import sys
 import unicodedata
@@ -15,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ctxviz.errors import CtxvizError
+from ctxviz.no_number import NO_NUMBER
 
 KEPT_FORMATS: Final = frozenset("\u200c\u200d")
 """The joiners that Arabic, Indic scripts and emoji need."""
@@ -82,6 +84,13 @@ def show(table: Table) -> None:
 def cell(text: str) -> Text:
     """A table cell that is taken as it stands: no markup, no control characters."""
     return Text(visible(text, keep=""))
+
+
+def figure(value: float | None, digits: int = 3) -> str:
+    """A number in a table: ``-`` where nothing was measured."""
+    if value is None:
+        return "-"
+    return f"{value:.{digits}g}" if math.isfinite(value) else NO_NUMBER
 
 
 def tolerate(stream: TextIO) -> None:

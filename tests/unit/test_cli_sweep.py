@@ -25,7 +25,7 @@ from ctxviz.errors import SettingsError
 from ctxviz.store import load_run, save_run
 from ctxviz.sweep import summary
 from ctxviz.sweep.folder import SweepFolder
-from tests.tiny_models import save_tiny_folder
+from tests.tiny_models import save_tiny_folder, tiny_gemma3
 from tests.unit.test_cli import assert_refused, call, parse, process
 
 ROOT = Path(__file__).parents[2]
@@ -117,7 +117,28 @@ def test_a_sweep_leaves_cells_and_a_summary_and_prints_the_same(tiny: str, tmp_p
     status, out, err = call("sweep", spec, "--json")
     assert (status, err) == (0, "")
     lines = parse(out)
+    assert all(line.pop("no_number") == [] for line in lines)
     assert [{k: "" if v is None else str(v) for k, v in line.items()} for line in lines] == rows
+
+
+def test_what_is_no_number_is_told_from_what_nobody_measured(tmp_path: Path) -> None:
+    model = tiny_gemma3()
+    with torch.no_grad():
+        model.get_submodule("model.layers.2.mlp.down_proj").weight[5] = 6e4
+    folder = str(save_tiny_folder(tmp_path / "overflows", model))
+    spec = write_spec(tmp_path / "s.toml", folder, floors=[0.6], dtypes=["float32", "float16"])
+    status, out, err = call("sweep", spec)
+    assert status == 0
+    assert err.startswith("ctxviz: float16 holds numbers up to 65504 only")
+    assert "no number" in out
+    assert "inf" not in out
+    status, out, err = call("sweep", spec, "--json")
+    assert (status, err) == (0, "")
+    names = {"tvd_median", "tvd_p90", "tvd_worst"}
+    for line in parse(out):
+        lost = line["dtype"] == "float16"
+        assert names <= set(line["no_number"]) if lost else line["no_number"] == []
+        assert all((line[name] is None) == (name in line["no_number"]) for name in names)
 
 
 def test_finished_cells_are_left_as_they_are_and_no_model_is_loaded(
