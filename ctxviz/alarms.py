@@ -90,7 +90,8 @@ class Alarm:
     """One thing worth a look; the place is None where it is not one place.
 
     ``kind`` is one of KINDS. ``value`` is what was measured and ``threshold`` what it passed: a ratio, a
-    number of coordinates, a size, a TVD or, for a tie, a margin; None where there is none, or no finite one.
+    number of coordinates, a size, a TVD or, for a tie, a margin; None where there is none, infinite where it
+    is no number.
     """
 
     kind: str
@@ -197,8 +198,8 @@ class _Words:
             layer=_place(layer),
             coordinate=_place(coordinate),
             variant=_place(variant),
-            value=_finite(value),
-            threshold=_finite(threshold),
+            value=_known(value),
+            threshold=_known(threshold),
         )
 
     def mismatches(self, table: Cells) -> list[Alarm]:
@@ -312,5 +313,5 @@ def _place(number: int) -> int | None:
     return None if number < 0 else number
 
 
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -198,15 +199,15 @@ def _table(run: Run, columns: Sequence[Answer]) -> Table:
     table: Table = {"step": list(range(longest))}
     for answer in columns:
         gap = [None] * (longest - len(answer.texts))
-        table[answer.title] = [*answer.texts, *gap]
+        table[answer.title] = [*(SILENT if text is None else text for text in answer.texts), *gap]
         if answer is not columns[0]:
             same = [
-                None if text is None else not differs
+                math.inf if text is None else not differs
                 for text, differs in zip(answer.texts, answer.differs, strict=True)
             ]
             table[f"{answer.title}: same"] = [*same, *gap]
     for k, variant in enumerate(run.variants):
         tops = [run.top(step, k) for step in range(len(run))]
-        said = [top.texts[0] if top.texts else None for top in tops]
+        said = [top.texts[0] if top.texts else SILENT for top in tops]
         table[f"patched, {variant.label}"] = [*said, *[None] * (longest - len(said))]
     return table

@@ -256,6 +256,8 @@ def _strongest_words(found: Occlusion, best: tuple[int, int] | None) -> str:
         if not any(np.isfinite(s.tvd) for s in found.squares):
             return ""
         so_far = " covered so far" if len(found.squares) < found.grid**2 else ""
+        lost = any(not np.isfinite(s.tvd) for s in found.squares)
+        so_far += " whose patches give a distribution" if lost else ""
         return f"No square{so_far} moves anything by more than {sci(FAINT)}."
     square = next(s for s in found.squares if (s.row, s.column) == best)
     says = "" if square.says == found.token else f" and they say {quoted(square.says)}"

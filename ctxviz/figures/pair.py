@@ -257,7 +257,8 @@ def _parting(runs: tuple[Run, Run], step: int | None, names: tuple[str, ...]) ->
             " from the next token on the distances belong to different texts."
         )
     elif both and one_model:
-        sentences.append(f"The texts are the same for all {counted(both, 'token')} that both have.")
+        which = "the one token" if both == 1 else f"all {both} tokens"
+        sentences.append(f"The texts are the same for {which} that both have.")
     longer = 0 if len(runs[0]) > len(runs[1]) else 1
     extra = len(runs[longer]) - both
     if extra:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -295,7 +296,8 @@ def _cross_alt(rows: list[_Row]) -> str:
 def _cross_table(found: Swap, ids: list[int], texts: dict[int, str], rows: list[_Row]) -> Table:
     table: Table = {"token_id": list(ids), "token": [texts[i] for i in ids]} | _pictures(found, len(ids))
     for row in rows:
-        table[row.name] = [row.probabilities.get(i) for i in ids]
+        # Infinite, no number, where there is no distribution.
+        table[row.name] = [row.probabilities.get(i) if len(row.top.ids) else math.inf for i in ids]
     for name, voice in zip("AB", found.voices, strict=True):
         other = "B" if name == "A" else "A"
         table[f"tvd patches {name}, model {name}"] = _repeat(voice.tvd_own, ids)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import plotly.graph_objects as go
 
-from ctxviz.figures.card import FigureCard, blank, join
+from ctxviz.figures.card import FigureCard, blank, join, note
 from ctxviz.figures.palette import LIGHT, Theme, label, variant_style
 from ctxviz.figures.subject import of_run
 from ctxviz.figures.text import counted, plain, quoted, sci
@@ -25,10 +27,14 @@ def tops(run: Run, step: int, variant: int, theme: Theme = LIGHT) -> FigureCard:
     name = label(chosen, run.variants)
     shown = [plain(texts[i]) for i in ids]
     colour = variant_style(chosen, variant).color
-    figure.add_trace(_bars("with context", ids, ours, shown, theme.soft, theme, hollow=False))
-    figure.add_trace(_bars(f"patched, {name}", ids, theirs, shown, colour, theme, hollow=True))
+    sides = {"with context": ours, f"patched, {name}": theirs}
+    for (who, found), fill in zip(sides.items(), (theme.soft, colour), strict=True):
+        figure.add_trace(_bars(who, ids, found, shown, fill, theme, hollow=found is theirs))
     _axes(figure, shown, theme, max([*ours.values(), *theirs.values()], default=0.0))
-    absent = sum((i not in ours) + (i not in theirs) for i in ids)
+    if not ids:
+        note(figure, theme, "no distribution: the logits are no numbers")
+    silent = [who for who, found in sides.items() if not found]
+    absent = sum(i not in found for found in sides.values() if found for i in ids)
     caption = join(
         [
             "What each model would say next; bars of equal length mean that the patch carries the context.",
@@ -36,13 +42,14 @@ def tops(run: Run, step: int, variant: int, theme: Theme = LIGHT) -> FigureCard:
             " model's most probable."
             if absent
             else "",
+            f"No distribution, since the logits are no numbers: {' and '.join(silent)}." if silent else "",
         ]
     )
     table = {
         "token_id": ids,
         "token": [texts[i] for i in ids],
-        "with_context": [ours.get(i) for i in ids],
-        "patched": [theirs.get(i) for i in ids],
+        "with_context": _column(ids, ours),
+        "patched": _column(ids, theirs),
     }
     title = f"Most probable next tokens at token {step}"
     return FigureCard(figure, title, caption, _alt(title, context, patched, name), table)
@@ -73,6 +80,11 @@ def _axes(figure: go.Figure, shown: list[str], theme: Theme, largest: float) -> 
     )
 
 
+def _column(ids: list[int], found: dict[int, float]) -> list[float | None]:
+    """Probabilities; infinite, no number, where there is no distribution."""
+    return [found.get(i) if found else math.inf for i in ids]
+
+
 def _by_id(top: TopTokens) -> dict[int, float]:
     return {int(i): float(p) for i, p in zip(top.ids, top.probabilities, strict=True)}
 
@@ -88,7 +100,7 @@ def _bars(
     hollow: bool,
 ) -> go.Bar:
     """Filled or outlined bars. No pattern: in a page whose address changes, SVG patterns lose their fill."""
-    values = [found.get(i) for i in ids]
+    values, absent = [found.get(i) for i in ids], "not in its list" if found else "no distribution"
     return go.Bar(
         x=values,
         y=np.arange(len(ids)),
@@ -98,15 +110,14 @@ def _bars(
             "color": "rgba(0,0,0,0)" if hollow else colour,
             "line": {"color": colour, "width": 2},
         },
-        text=["not in its list" if v is None else sci(v) for v in values],
+        text=[absent if v is None else sci(v) for v in values],
         textposition="outside",
         constraintext="none",
         textangle=0,
         textfont={"size": 14, "color": theme.ink},
         cliponaxis=False,
         customdata=[
-            [text, "not in its list" if v is None else f"{v:.6g}"]
-            for text, v in zip(shown, values, strict=True)
+            [text, absent if v is None else f"{v:.6g}"] for text, v in zip(shown, values, strict=True)
         ],
         hovertemplate=f"{name}<br>“%{{customdata[0]}}” %{{customdata[1]}}<extra></extra>",
     )
@@ -118,4 +129,4 @@ def _alt(title: str, context: TopTokens, patched: TopTokens, name: str) -> str:
 
 def _spoken(top: TopTokens) -> str:
     pairs = zip(top.texts, top.probabilities.tolist(), strict=True)
-    return ", ".join(f"{quoted(text)} {sci(p)}" for text, p in pairs)
+    return ", ".join(f"{quoted(text)} {sci(p)}" for text, p in pairs) or "no distribution"

@@ -15,6 +15,7 @@ from ctxviz.figures.text import counted, readable
 from ctxviz.run import Run
 from ctxviz.settings import Variant
 from ctxviz.ui import choice, collection, compare_pair, components, messages, page, sweep_form
+from ctxviz.ui.number_columns import with_words
 from ctxviz.ui.session import Session
 from ctxviz.ui.url_state import VIEWS
 
@@ -180,9 +181,10 @@ def _draw_rules(cells: list[tuple[Variant, Run, int]]) -> None:
     table: Table = rule_table(cells)
     if len({variant.first_layer for variant, _, _ in cells}) == 1:
         table.pop("first_layer", None)
+    table, columns = with_words(table, _RULE_COLUMNS)
     st.dataframe(
         table,
-        column_config=_RULE_COLUMNS,
+        column_config=columns,
         column_order=[name for name in _RULE_COLUMNS if name in table],
         hide_index=True,
         key="rules",

@@ -9,7 +9,7 @@ import streamlit as st
 
 from ctxviz import alarms
 from ctxviz.alarms import Alarm
-from ctxviz.figures.card import FigureCard
+from ctxviz.figures.card import FigureCard, Table
 from ctxviz.figures.coordinates import coordinates, worst_table
 from ctxviz.figures.everywhere import everywhere
 from ctxviz.figures.guilty import guilty, guilty_sentence
@@ -31,6 +31,7 @@ from ctxviz.ui import (
     take_away,
 )
 from ctxviz.ui.fields import FieldsEvent, fields
+from ctxviz.ui.number_columns import with_words
 from ctxviz.ui.session import Session
 
 ALARMS_SHOWN: Final = 500
@@ -191,7 +192,7 @@ def _draw_alarms(session: Session, run: Run) -> None:
 def _draw_list(session: Session, shown: list[Alarm], key: str) -> None:
     """The alarms as a table; ``key`` is another one where the list is another one."""
     st.session_state.alarms_shown = shown
-    rows = {
+    rows: Table = {
         "kind": [a.kind for a in shown],
         "token": [a.step for a in shown],
         "layer": [a.layer for a in shown],
@@ -200,9 +201,10 @@ def _draw_list(session: Session, shown: list[Alarm], key: str) -> None:
         "threshold": [a.threshold for a in shown],
         "what": [a.sentence for a in shown],
     }
+    rows, columns = with_words(rows, _ALARM_COLUMNS)
     st.dataframe(
         rows,
-        column_config=_ALARM_COLUMNS,
+        column_config=columns,
         column_order=list(_ALARM_COLUMNS),
         hide_index=True,
         on_select=lambda: _follow(session, key),

@@ -6,6 +6,7 @@ import html
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from ctxviz.figures.palette import (
 )
 from ctxviz.figures.text import plain, quoted
 from ctxviz.figures.tops import tops
+from ctxviz.records import TopTokens
 from ctxviz.run import Run
 from ctxviz.settings import ARITHMETICS, DTYPES, UPDATE_RULES, RunSettings
 from tests.synthetic import synthetic_run
@@ -454,6 +456,28 @@ def test_tokens_of_one_model_alone_are_missing_bars_and_counted() -> None:
     assert list(context.x[5:]) == [None] * 5
     assert list(patched.x[:5]) == [None] * 5
     assert "10 bars are missing" in card.caption
+
+
+@pytest.mark.parametrize("silent", ["context", "patched", "both"])
+def test_a_model_without_a_distribution_is_not_one_whose_tokens_are_elsewhere(silent: str) -> None:
+    run = synthetic_run(2, 8, 2)
+    none = TopTokens(np.array([], np.int32), np.array([], np.float32), ())
+    if silent != "context":
+        run._tops[1] = (none, *run._tops[1][1:])
+    if silent != "patched":
+        run._baselines[1] = tuple(replace(b, top=none) for b in run._baselines[1])
+    card = tops(run, 1, 0)
+    who = {"context": "with context", "patched": "patched, direct float32"}
+    names = " and ".join(name for key, name in who.items() if silent in (key, "both"))
+    assert f"No distribution, since the logits are no numbers: {names}." in card.caption
+    assert "missing" not in card.caption
+    assert "no distribution" in card.alt
+    for column, key in (("with_context", "context"), ("patched", "patched")):
+        assert all((value == np.inf) == (silent == key) for value in card.table[column])
+    if silent == "both":
+        assert card.figure.layout.annotations[0].text == "no distribution: the logits are no numbers"
+    else:
+        assert {row[1] for row in card.figure.data[silent == "patched"].customdata} == {"no distribution"}
 
 
 def strings(value: Any) -> Iterator[str]:

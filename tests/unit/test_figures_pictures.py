@@ -10,6 +10,7 @@ from PIL import Image
 
 from ctxviz.figures import occlusion as occlusion_module
 from ctxviz.figures.before_after import MOST_ROWS, answers, before_after
+from ctxviz.figures.card import to_csv
 from ctxviz.figures.occlusion import (
     FAINT,
     LEAST_TOP,
@@ -30,6 +31,7 @@ from ctxviz.pictures import from_image
 from ctxviz.records import TopTokens
 from ctxviz.settings import Variant
 from tests.synthetic import synthetic_run
+from tests.tables import read_csv
 
 VARIANT = Variant("floored", "written", "float32", 0, 0.6)
 PICTURE = from_image(Image.new("RGB", (64, 64), (10, 200, 10)), "green.png")
@@ -83,8 +85,10 @@ class TestOcclusion:
         lost = occlusion(occluded([np.nan] * 4), PICTURE)
         assert "No square" not in lost.caption + lost.alt
         assert "4 squares gave no distribution" in lost.caption
-        assert "No square covered so far moves" in occlusion(occluded([0.0, np.nan]), PICTURE).caption
-        assert "No square moves" in occlusion(occluded([0.0, np.nan, 0.0, 0.0]), PICTURE).caption
+        some = "whose patches give a distribution moves"
+        assert f"No square covered so far {some}" in occlusion(occluded([0.0, np.nan]), PICTURE).caption
+        assert f"No square {some}" in occlusion(occluded([0.0, np.nan, 0.0, 0.0]), PICTURE).caption
+        assert "No square moves" in occlusion(occluded([0.0] * 4), PICTURE).caption
 
     def test_rounding_is_not_called_strong(self) -> None:
         card = occlusion(occluded([FAINT / 2] * 4), PICTURE)
@@ -317,6 +321,8 @@ class TestSwap:
         some = crosswise(swapped(NOTHING, top(BLUE)))
         assert some.figure.layout.annotations == ()
         assert "no numbers: patches of A, no picture." in some.caption
+        assert set(some.table["patches of A, no picture"]) == {np.inf}
+        assert None not in some.table["patches of A, no picture"]
 
 
 class TestBeforeAfter:
@@ -401,7 +407,10 @@ class TestBeforeAfter:
         assert card.figure.data[1].text[1] == "✗ <i>no distribution</i>"
         assert card.figure.data[1].customdata[1] == "no distribution"
         assert "has no distribution at 1 token, where its logits are no numbers" in card.caption
-        assert card.table[f"{patched.title}: same"][1] is None
+        rows = read_csv(to_csv(card.table))
+        texts, same = (rows[0].index(name) for name in (patched.title, f"{patched.title}: same"))
+        assert (rows[2][texts], rows[2][same]) == ("no distribution", "no number")
+        assert rows[2][rows[0].index(f"patched, {run.variants[0].label}")] == "no distribution"
         assert "no distribution" not in before_after(self.run, 0).caption
 
     def test_an_empty_run_says_so(self) -> None:

@@ -181,9 +181,9 @@ export class FieldMap {
     const { title, symbol } = scale.about;
     const size = `${table.layers} layers by ${table.n} tokens`;
     const what = `Heat map: ${title}, ${symbol}, of ${variant}; ${size}.`;
-    if (scale.empty) return `${what} No value.`;
     const counts = scale.legend().map(({ words, count }) => `${count} ${words}`);
-    const range = scale.extremes && `From ${scale.extremes.map(exact).join(" to ")}.`;
+    if (scale.empty && !counts.length) return `${what} No value.`;
+    const range = !scale.empty && scale.extremes && `From ${scale.extremes.map(exact).join(" to ")}.`;
     return [what, range, counts.length ? `Cells: ${counts.join(", ")}.` : ""].filter(Boolean).join(" ");
   }
 

@@ -14,6 +14,11 @@ export class Table {
     return step < this.n ? this.values[step * this.layers + layer] : NaN;
   }
 
+  // A cell's value in the words of a scale; what is on its way is not yet known to be missing.
+  words(scale, { step, layer }) {
+    return step < this.n ? scale.words(this.value(step, layer)) : "fetching …";
+  }
+
   // Add the columns from step `from` on, in base64; nothing where a part before them is lacking.
   add(from, base64) {
     if (from > this.n) return;

@@ -86,7 +86,22 @@ export class Scatter {
     nodes.push(label((MARGIN.left + right) / 2, bottom + 32, "|h|, the denominator", { fill: theme.soft, size: 13 }));
     const up = label(0, 0, "|Δm|", { fill: theme.soft, size: 13 });
     up.setAttribute("transform", `translate(13 ${(MARGIN.top + bottom) / 2}) rotate(-90)`);
-    over.replaceChildren(...nodes, up, ...this.named());
+    over.replaceChildren(...nodes, up, ...this.named(), ...this.undrawn());
+  }
+
+  // How many coordinates have no dot, and why; above whatever dots lie there.
+  undrawn() {
+    const words = this.withoutDots();
+    if (!words) return [];
+    const text = label(MARGIN.left + 6, MARGIN.top + 13, `not drawn: ${words}`, { anchor: "start", fill: this.theme.soft, size: 13 });
+    const halo = { stroke: this.theme.background, "stroke-width": 4, "paint-order": "stroke" };
+    for (const [name, value] of Object.entries(halo)) text.setAttribute(name, value);
+    return [text];
+  }
+
+  withoutDots() {
+    const { zero, lost } = this.left;
+    return [zero && `${zero} with h or Δm exactly 0`, lost && `${lost} with no number`].filter(Boolean).join(", ");
   }
 
   // The worst coordinate, ringed and named.
@@ -158,10 +173,9 @@ export class Scatter {
   }
 
   describe() {
-    const { zero, lost } = this.left;
+    const words = this.withoutDots();
     const parts = [`Scatter, logarithmic: ${counted(this.dots.length, "coordinate")}, |h| against |Δm|; along a dotted line ${this.cell.product} is the same`];
-    if (zero) parts.push(`${zero} with h or Δm exactly 0 not drawn`);
-    if (lost) parts.push(`${lost} with no number not drawn`);
+    if (words) parts.push(`not drawn: ${words}`);
     return `${parts.join("; ")}.`;
   }
 }

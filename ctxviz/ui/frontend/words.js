@@ -17,7 +17,7 @@ export function sci(x) {
   if (!Number.isFinite(x)) return "no number";
   if (x < 0) return "−" + sci(-x);
   if (x === 0) return "0";
-  if (x >= 1e-3 && x < 1e4) return x >= 100 ? String(Math.round(x)) : String(Number(x.toPrecision(2)));
+  if (x >= 1e-3 && x < 9999.5) return x >= 99.5 ? String(Math.round(x)) : String(Number(x.toPrecision(2)));
   const [digits, exponent] = x.toExponential(1).split("e");
   return digits.replace(/\.0$/, "") + "·" + power(Number(exponent));
 }
