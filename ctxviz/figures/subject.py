@@ -22,7 +22,10 @@ LONGEST_PROMPT: Final = 60
 LONGEST_MODEL: Final = 40
 MOST_NAMED: Final = 3
 """Models and prompts of a figure of many runs that are named; the rest are counted."""
-_UNSAFE: Final = re.compile(r"[^A-Za-z0-9.]+")
+LONGEST_SLUG: Final = 24
+HASH: Final = 8
+"""Characters of a picture's sha256 that are shown."""
+_UNSAFE: Final = re.compile(r"[^a-z0-9.]+")
 _P = ParamSpec("_P")
 
 
@@ -60,7 +63,7 @@ def of_runs(
             given = signature.bind(*args, **kwargs)
             given.apply_defaults()
             every = list(dict.fromkeys(runs(next(iter(given.arguments.values())))))
-            parts = (_common_model(every), name, given.arguments.get("quantity", ""))
+            parts = (_common(every), name, given.arguments.get("quantity", ""))
             return replace(
                 make(*args, **kwargs),
                 subject=subject_of_many(every),
@@ -78,7 +81,7 @@ def between(card: FigureCard, name: str, runs: Sequence[Run], variants: Sequence
         f"{side}: {subject(run, variant=variant)}"
         for side, run, variant in zip("AB", runs, variants, strict=True)
     )
-    return replace(card, subject="; ".join(said), file_name=f"{_common_model(runs)}-{name}")
+    return replace(card, subject="; ".join(said), file_name=f"{_common(runs)}-{name}")
 
 
 def described(card: FigureCard, name: str, run: Run, **of: Any) -> FigureCard:
@@ -107,8 +110,32 @@ def subject(
     if picture is not None:
         parts.append(f"picture {picture + 1}")
     parts.append(_variant(run, variant))
-    parts.append(f"prompt “{readable(run.context.prompt, LONGEST_PROMPT)}”")
-    return ", ".join(parts)
+    return ", ".join([*parts, *circumstances(run)])
+
+
+def circumstances(run: Run) -> list[str]:
+    """What a run was made from, in words: what is not as usual in its fold and layers, its pictures, its
+    prompt."""
+    fold, first = run.context.fold, run.settings.first_layer
+    return [
+        *([f"fold {fold}"] if fold.kind != "all" else []),
+        *([f"patched from layer {first} on"] if first else []),
+        *(f"picture {sha256[:HASH]}" for sha256 in run.context.image_sha256),
+        f"prompt “{readable(run.context.prompt, LONGEST_PROMPT)}”",
+    ]
+
+
+def stem(run: Run) -> str:
+    """How the names of a run's files begin: ``gemma-3-270m-the-weather-on-mars``, safe on every disk."""
+    fold, first = run.context.fold, run.settings.first_layer
+    parts = [
+        _model(run),
+        _slug(run.context.prompt, LONGEST_SLUG),
+        *([f"fold-{_slug(str(fold), LONGEST_SLUG)}"] if fold.kind != "all" else []),
+        *([f"from{first}"] if first else []),
+        *(f"picture-{sha256[:HASH]}" for sha256 in run.context.image_sha256[:1]),
+    ]
+    return "-".join(filter(None, parts))
 
 
 def subject_of_many(runs: Sequence[Run]) -> str:
@@ -138,8 +165,8 @@ def file_name(
     metric: str = "",
     **_: Any,
 ) -> str:
-    """``gemma-3-270m-token6-layer4-direct-written-float32-from0-coordinates``, safe on every disk."""
-    parts = [_model(run)]
+    """``gemma-3-270m-the-weather-token6-layer4-direct-written-float32-from0-coordinates``."""
+    parts = [stem(run)]
     numbers = {"token": step, "layer": layer, "coordinate": coordinate}
     numbers["picture"] = None if picture is None else picture + 1
     parts += [f"{word}{number}" for word, number in numbers.items() if number is not None]
@@ -152,12 +179,17 @@ def _variant(run: Run, variant: int | None) -> str:
     return ", ".join(names) if variant is None else names[variant]
 
 
-def _common_model(runs: Sequence[Run]) -> str:
-    models = {_model(run) for run in runs}
-    return models.pop() if len(models) == 1 else "several-models" if models else "no-run"
+def _common(runs: Sequence[Run]) -> str:
+    """How the name of a file of many runs begins: as that of their only one, or with their only model."""
+    stems, models = {stem(run) for run in runs}, {_model(run) for run in runs}
+    only = stems if len(stems) == 1 else models
+    return only.pop() if len(only) == 1 else "several-models" if only else "no-run"
 
 
 def _model(run: Run) -> str:
     """The model's key, or of a folder's or the Hub's the last part, as a file may be called."""
-    last = PurePath(run.model.key.replace("\\", "/")).name
-    return _UNSAFE.sub("-", last).strip("-.")[:LONGEST_MODEL].lower() or "model"
+    return _slug(PurePath(run.model.key.replace("\\", "/")).name, LONGEST_MODEL) or "model"
+
+
+def _slug(text: str, longest: int) -> str:
+    return _UNSAFE.sub("-", text.lower()).strip("-.")[:longest].rstrip("-.")

@@ -16,11 +16,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from ctxviz.figures import metrics
+from ctxviz.alarms import KINDS, count
+from ctxviz.figures import metrics, subject
 from ctxviz.figures.card import join
 from ctxviz.figures.palette import as_json
 from ctxviz.figures.replay_words import replays_sentence
-from ctxviz.figures.subject import LONGEST_PROMPT
 from ctxviz.figures.text import readable
 from ctxviz.figures.words import alarms, verdict
 from ctxviz.replaying import SAME_WEIGHTS, margins
@@ -36,6 +36,7 @@ NO_NUMBER: Final = "no number"
 """Stands on the wire for what was computed and is no finite number."""
 ALARMS_EVERY: Final = 8
 """Alarms are sent with every so many tokens while a run grows."""
+ALARMING: Final = tuple(kind for kind in KINDS if kind != "tie")
 ALARMS_AT_WORK: Final = 5
 """So many of them, and how many more there are; all of them once it stands still."""
 _MATCH, _TIE, _REPLAY_MATCH, _HELD_MATCH = 1, 2, 4, 8
@@ -101,13 +102,14 @@ def delta(view: View, held: Held, metric: str, variant: int) -> dict[str, Any]:
 def describe(run: Run, view_id: str = "") -> dict[str, Any]:
     """What a browser needs to know once: variants, dtypes, layers, metrics, prompt.
 
-    ``asked_with`` is the prompt, or its beginning. ``metrics`` are those of the live view, ``fields`` all
-    that can be drawn layer by layer. ``view_id`` is that of the view whose route has the pictures; without it
-    the prompt names no address for them.
+    ``made_from`` is what its figures say of it in a file, ``file`` how their names begin. ``metrics`` are
+    those of the live view, ``fields`` all that can be drawn layer by layer. ``view_id`` is that of the view
+    whose route has the pictures; without it the prompt names no address for them.
     """
     return {
         "model": run.model.name,
-        "asked_with": readable(run.context.prompt, LONGEST_PROMPT),
+        "made_from": subject.circumstances(run),
+        "file": subject.stem(run),
         "layers": run.model.n_layers,
         "asked": run.settings.max_new_tokens,
         "dtypes": list(run.dtypes),
@@ -239,10 +241,11 @@ def _verdict(run: Run) -> list[str]:
 
 
 def _alarms(run: Run, limit: int | None) -> dict[str, Any]:
-    """``list`` holds [kind, sentence, step, layer, variant] each, worst first; ``count`` counts all."""
+    """``list`` holds [kind, sentence, step, layer, variant] each, worst first: the few that are told of each
+    kind. ``count`` counts all, as the page Layers does; ties are no alarm here."""
     found = alarms(run)
     rows = [[a.kind, a.sentence, a.step, a.layer, a.variant] for a in found[:limit]]
-    return {"count": len(found), "list": rows}
+    return {"count": sum(count(run, ALARMING).values()), "list": rows}
 
 
 def number(value: float | None) -> float | str | None:

@@ -8,7 +8,9 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
+from ctxviz.figures.subject import circumstances, stem
 from ctxviz.ui.routes import asset_url
+from tests.browser import harness
 from tests.browser import test_live_component as live_component
 from tests.browser.test_live_component import CLIPPED, PATIENCE, Watched
 
@@ -370,9 +372,13 @@ def seen(maps: Maps) -> list:
 def test_maps_are_saved_as_pictures_and_numbers(watched):
     maps = Maps(watched, "layers=6&tokens=20&fields=multiplier,solver_case&variant=1")
     name, drawing = watched.download("Download the left map as SVG")
-    assert name == "ctxviz-multiplier-a-synthetic-model.svg"
+    run = harness.whole(6, 20)
+    assert name == f"{stem(run)}-multiplier-{run.variants[1].slug}.svg"
     texts = "".join(ElementTree.fromstring(drawing).itertext())
-    assert "Multiplier of the least squares, stable float32" in texts
+    words = ("Multiplier of the least squares", "stable float32", run.model.name, *circumstances(run))
+    # Long lines are broken where they have spaces.
+    whole = "".join(texts.split())
+    assert all("".join(word.split()) in whole for word in words)
     assert "negative, coloured by size: 60 of 120" in texts
     name, picture = watched.download("Download the right map as PNG")
     assert picture.startswith(b"\x89PNG")

@@ -23,6 +23,7 @@ from ctxviz.figures.subject import file_name, subject
 from ctxviz.figures.swap import cards as cards_of_swap
 from ctxviz.figures.sweeps import QUANTITIES, first_layer_field, first_layer_lines
 from ctxviz.figures.text import quoted
+from ctxviz.folds import Fold
 from ctxviz.run import Run
 from ctxviz.ui.card_data import card_data
 from tests.synthetic import synthetic_run
@@ -170,7 +171,7 @@ def test_two_runs_side_by_side_name_both() -> None:
     assert words[0] != words[1]
     assert said == f"A: Synthetic, {words[0]}, prompt “one”; B: Other, {words[1]}, prompt “two”"
     assert pair(one, other, 0, 1).file_name == "several-models-two-runs"
-    assert pair(one, one, 0, 1).file_name == "synthetic-two-runs"
+    assert pair(one, one, 0, 1).file_name == "synthetic-one-two-runs"
 
 
 def test_what_was_asked_about_a_picture_names_run_picture_and_token() -> None:
@@ -183,6 +184,23 @@ def test_what_was_asked_about_a_picture_names_run_picture_and_token() -> None:
     for card in cards:
         assert card.subject.startswith(start)
         assert "prompt “what is it”" in card.subject
-        assert card.file_name.startswith(f"synthetic-token2-picture2-{run.variants[1].slug}-")
+        assert card.file_name.startswith(f"synthetic-what-is-it-token2-picture2-{run.variants[1].slug}-")
     assert all(name in cards[0].subject for name in swaps.names)
     assert len({card.file_name for card in cards}) == 3
+
+
+def test_runs_that_differ_in_fold_layers_or_pictures_are_told_apart() -> None:
+    plain, picture = prompted("one"), prompted("one")
+    picture.context = replace(picture.context, image_sha256=("0123456789abcdef" * 4,))
+    late = synthetic_run(4, 16, 3, first_layer=2, fold=Fold.parse("all-but-bos"))
+    late.context = replace(late.context, prompt="one")
+    said = pair(plain, late, 0, 0).subject.split("; ")
+    assert [words.removeprefix(f"{side}: ") for side, words in zip("AB", said, strict=True)] == [
+        "Synthetic, direct float32, prompt “one”",
+        "Synthetic, direct float32, fold all-but-bos, patched from layer 2 on, prompt “one”",
+    ]
+    assert "picture 01234567, prompt" in tvd_lines(picture).subject
+    names = [tvd_lines(run).file_name for run in (plain, late, picture)]
+    assert names == [
+        "synthetic-one-tvd", "synthetic-one-fold-all-but-bos-from2-tvd", "synthetic-one-picture-01234567-tvd",
+    ]  # fmt: skip

@@ -76,7 +76,7 @@ export function chartData(source, about) {
     return { label: brief(label), color, dash, symbol, values: (step) => of(step)[about.value], mark, said };
   });
   return {
-    about: { ...about, long: titleOf(run, about.title) },
+    about: { ...about, long: titleOf(run, about.title), file: fileName(run, about.key) },
     n: source.n,
     domain: domainFor(source),
     texts: (step) => tokens[step].text,
@@ -88,12 +88,12 @@ export function chartData(source, about) {
 
 // What a figure is called in a file, where it stands alone.
 export function titleOf(run, ...parts) {
-  return [...parts, run.model, `prompt “${run.asked_with}”`].join(", ");
+  return [...parts, run.model, ...run.made_from].join(", ");
 }
 
 // What its file is called.
 export function fileName(run, ...parts) {
-  return ["ctxviz", ...parts, run.model].join("-").toLowerCase().replace(/[^a-z0-9]+/g, "-");
+  return [run.file, ...parts].join("-").replace(/[^a-z0-9.-]+/g, "-");
 }
 
 // Room for a legend is little: f32 for float32, bf16 for bfloat16.

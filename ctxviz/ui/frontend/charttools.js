@@ -125,7 +125,7 @@ export class Tools {
       await navigator.clipboard.write([new ClipboardItem({ "image/png": image })]);
       this.said.textContent = "Copied.";
     } catch {
-      await this.keep(image, `${about.key}.png`);
+      await this.keep(image, `${about.file ?? about.key}.png`);
     }
   }
 
