@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ctxviz.figures.cell import Missing, find, where
 from ctxviz.figures.coordinates import Coordinate, worst_table
-from ctxviz.figures.text import readable, sci
+from ctxviz.figures.text import equals, readable
 from ctxviz.records import TopTokens
 from ctxviz.run import Run
 from ctxviz.ui import looked_at
@@ -42,7 +42,7 @@ class WorstRow:
 class CellRecord:
     """One cell. ``h`` and ``delta_m`` are float32 [d], little-endian, in base64; infinite is no number.
 
-    ``chosen`` is False where nobody picked the cell: it is then the one with the smallest denominator.
+    ``why`` says what the cell is where nobody picked its token; else it is empty.
     ``product`` is what is the same along a line of slope -1. ``reason`` says why there are no coordinates;
     ``context`` and ``patched`` are the most probable next tokens as [text, probability].
     """
@@ -51,7 +51,7 @@ class CellRecord:
     step: int
     layer: int
     variant: int
-    chosen: bool
+    why: str
     title: str
     headline: str
     counts: str
@@ -74,17 +74,16 @@ def answer(view: View, step: int | None, layer: int | None, variant: int) -> dic
     run = now.run
     if run is None or not len(run):
         return {"epoch": now.epoch, "cell": None}
-    picked = step is not None and step < len(run)
-    focus = looked_at.inspected(run, Focus(step, layer, variant), still=not view.active)
+    picked = Focus(step, layer, variant)
+    focus = looked_at.inspected(run, picked, still=not view.active)
     if focus is None or focus.step is None or focus.layer is None:
         return {"epoch": now.epoch, "cell": None}
-    record = describe(run, focus.step, focus.layer, focus.variant, epoch=now.epoch, chosen=picked)
+    why = "" if focus.step == step else looked_at.opened_by_itself(run, picked)
+    record = describe(run, focus.step, focus.layer, focus.variant, epoch=now.epoch, why=why)
     return {"epoch": now.epoch, "cell": asdict(record)}
 
 
-def describe(
-    run: Run, step: int, layer: int, variant: int, *, epoch: int = 0, chosen: bool = True
-) -> CellRecord:
+def describe(run: Run, step: int, layer: int, variant: int, *, epoch: int = 0, why: str = "") -> CellRecord:
     """The record of one cell of a run."""
     found = find(run, step, layer, variant)
     missing = isinstance(found, Missing)
@@ -96,7 +95,7 @@ def describe(
         step=step,
         layer=layer,
         variant=variant,
-        chosen=chosen,
+        why=why,
         title=where(run, step, layer, variant),
         headline=_headline(worst),
         counts=looked_at.counts(run, step, layer, variant),
@@ -115,7 +114,8 @@ def _headline(worst: list[Coordinate]) -> str:
     if not worst:
         return ""
     first = worst[0]
-    return f"|Δm| = {sci(abs(first.delta_m))} where |h| = {sci(abs(first.h))}, coordinate {first.j}"
+    change, denominator = equals("|Δm|", abs(first.delta_m)), equals("|h|", abs(first.h))
+    return f"{change} where {denominator}, coordinate {first.j}"
 
 
 def _row(found: Coordinate) -> WorstRow:

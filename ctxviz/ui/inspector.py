@@ -9,7 +9,7 @@ import streamlit as st
 from ctxviz.figures.coordinates import Coordinate, worst_table
 from ctxviz.figures.text import readable, sci
 from ctxviz.run import Run
-from ctxviz.ui import messages
+from ctxviz.ui import looked_at, messages
 from ctxviz.ui.focus import Focus
 from ctxviz.ui.session import Session
 
@@ -34,19 +34,16 @@ def draw_cell_choice(session: Session, run: Run, focus: Focus, reason: str = "")
     token = readable(run.token(focus.step or 0)[4])
     with st.container(horizontal=True, key="inspector-choice", vertical_alignment="center"):
         messages.heading(2, f"Behind token {focus.step}, “{token}”, in layer {focus.layer}", "inspector-head")
-        if why := opened_by_itself(run, session.focus) or reason:
+        if why := _opened(run, session.focus) or reason:
             messages.hint(why, "opened")
         st.number_input("Token", 0, len(run) - 1, key="inspect_step", on_change=follow)
         st.number_input("Layer", 0, run.model.n_layers - 1, key="inspect_layer", on_change=follow)
 
 
-def opened_by_itself(run: Run, chosen: Focus) -> str:
+def _opened(run: Run, chosen: Focus) -> str:
     """What the cell that is opened is where the reader did not choose it; empty where they did."""
-    if chosen.step is None or chosen.step >= len(run):
-        return "Not chosen by you: the smallest denominator of this run."
-    if chosen.layer is None or chosen.layer >= run.model.n_layers:
-        return "Layer not chosen by you: the smallest denominator of this token."
-    return ""
+    what = looked_at.opened_by_itself(run, chosen)
+    return f"Not chosen by you: {what[:1].lower()}{what[1:]}." if what else ""
 
 
 def draw_worst(run: Run, step: int, layer: int, variant: int) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
 from ctxviz.figures.text import counted, equals
+from ctxviz.no_number import is_lost, is_measured
 from ctxviz.records import SOLVER_CASES
 from ctxviz.run import Run
 from ctxviz.ui.focus import Focus
@@ -15,25 +17,59 @@ _COUNTED = ("dead", "uncontrolled", "swallowed", "h_small", "multiplier", "solve
 
 
 def inspected(run: Run, focus: Focus, *, still: bool) -> Focus | None:
-    """What to show: what was picked if the run has it, else the worst cell of a run that stands ``still``."""
+    """What to show: what was picked if the run has it, else the worst cell of a run that stands ``still``,
+    or of the token that was picked without a layer."""
     variant = focus.variant if focus.variant < len(run.variants) else 0
-    n, layers = len(run), run.model.n_layers
-    if focus.step is not None and focus.step < n:
-        layer = focus.layer if focus.layer is not None and focus.layer < layers else None
-        return replace(
-            focus, layer=_worst_layer(run, focus.step, variant) if layer is None else layer, variant=variant
-        )
+    if _has_token(run, focus):
+        if _has_layer(run, focus):
+            return replace(focus, variant=variant)
+        worst = _worst(run, variant, focus.step)
+        return replace(focus, layer=worst.layer, variant=variant)
     if not still:
         return None
-    smallest = np.nan_to_num(run.field("h_abs_min", variant)[:, :n], nan=np.inf, posinf=np.inf)
-    layer, step = np.unravel_index(int(smallest.argmin()), smallest.shape)
-    return replace(focus, step=int(step), layer=int(layer), variant=variant)
+    worst = _worst(run, variant)
+    return replace(focus, step=worst.step, layer=worst.layer, variant=variant)
 
 
-def _worst_layer(run: Run, step: int, variant: int) -> int:
-    """The layer of a token with the smallest denominator."""
-    column = run.field("h_abs_min", variant)[:, step]
-    return int(np.nan_to_num(column, nan=np.inf, posinf=np.inf).argmin())
+def opened_by_itself(run: Run, focus: Focus) -> str:
+    """What the cell is that :func:`inspected` opens, where not all of it was picked; empty where it was."""
+    variant = focus.variant if focus.variant < len(run.variants) else 0
+    if not _has_token(run, focus):
+        return _worst(run, variant).what.format("this run")
+    if not _has_layer(run, focus):
+        return _worst(run, variant, focus.step).what.format("this token")
+    return ""
+
+
+def _has_token(run: Run, focus: Focus) -> bool:
+    return focus.step is not None and focus.step < len(run)
+
+
+def _has_layer(run: Run, focus: Focus) -> bool:
+    return focus.layer is not None and focus.layer < run.model.n_layers
+
+
+class _Worst(NamedTuple):
+    step: int
+    layer: int
+    what: str
+
+
+def _worst(run: Run, variant: int, step: int | None = None) -> _Worst:
+    """The patched cell, of one token or of all, whose denominator is no number, the first such one; else the
+    one with the smallest."""
+    first = min(run.variants[variant].first_layer, run.model.n_layers - 1)
+    start, end = (0, len(run)) if step is None else (step, step + 1)
+    # By tokens first: what is no number in one token is so in all layers after it.
+    values = run.field("h_abs_min", variant)[first:, start:end].T
+    if is_lost(values).any():
+        place, what = is_lost(values).argmax(), "First |h| of {} that is no number"
+    elif is_measured(values).any():
+        place, what = np.nanargmin(values), "Smallest |h| of {}"
+    else:
+        place, what = 0, "First patched layer of {}"
+    row, layer = np.unravel_index(int(place), values.shape)
+    return _Worst(start + int(row), first + int(layer), what)
 
 
 def counts(run: Run, step: int, layer: int, variant: int) -> str:

@@ -40,15 +40,28 @@ def finite(values: Iterable[float]) -> NDArray[np.float64]:
 
 
 def inspected(run: Run, looked: Looked) -> Looked:
-    """The cell that stands behind what is looked at: the smallest denominator where none was named."""
-    smallest = run.field("h_abs_min", looked.variant)[:, : len(run)].astype(np.float64)
-    smallest = np.where(np.isfinite(smallest), smallest, np.inf)
-    if looked.step is None:
-        layer, step = np.unravel_index(int(smallest.argmin()), smallest.shape)
-        return replace(looked, step=int(step), layer=int(layer))
-    if looked.layer is None:
-        return replace(looked, layer=int(smallest[:, looked.step].argmin()))
-    return looked
+    """The cell that stands behind what is looked at: where none was named the first patched one whose
+    denominator is no number, or else the smallest."""
+    if looked.step is not None and looked.layer is not None:
+        return looked
+    values = run.field("h_abs_min", looked.variant).tolist()
+    patched = range(run.variants[looked.variant].first_layer, run.model.n_layers)
+    steps = range(len(run)) if looked.step is None else (looked.step,)
+    cells = [(step, layer) for step in steps for layer in patched]
+    size = {cell: values[cell[1]][cell[0]] for cell in cells}
+    lost = [cell for cell in cells if size[cell] == float("inf")]
+    known = [cell for cell in cells if size[cell] == size[cell]]
+    step, layer = min(lost) if lost else min(known, key=lambda cell: (size[cell], cell))
+    return replace(looked, step=step, layer=layer)
+
+
+def opened(run: Run, looked: Looked) -> str:
+    """What is said of a cell whose token nobody named."""
+    if looked.step is not None:
+        return ""
+    cell = inspected(run, looked)
+    lost = np.isinf(run.field("h_abs_min", cell.variant)[cell.layer or 0, cell.step or 0])
+    return f"{'First |h| of this run that is no number' if lost else 'Smallest |h| of this run'}: "
 
 
 def brief(name: str) -> str:

@@ -9,12 +9,13 @@ from typing import Any, Final
 
 import numpy as np
 
+from ctxviz.alarms import find
 from ctxviz.figures.coordinates import worst_table
 from ctxviz.figures.replay_words import replays_sentence
 from ctxviz.figures.text import readable
 from ctxviz.figures.words import alarms, verdict
 from ctxviz.run import Run
-from tests.browser.curves import Looked, finite, heat_map, inspected, lines, names
+from tests.browser.curves import Looked, finite, heat_map, inspected, lines, names, opened
 from tests.browser.findings import ROUNDED, Findings
 
 MARKS: Final = {"mismatch": "✗", "uncontrolled": "!", "blow-up": "▲", "swallowed": "↧", "dead": "†"}
@@ -134,11 +135,12 @@ def _prompt(found: Findings, page: dict[str, Any], run: Run) -> None:
 
 def _alarms(found: Findings, page: dict[str, Any], run: Run) -> None:
     wanted = [[MARKS.get(alarm.kind, "!"), alarm.sentence] for alarm in alarms(run)]
-    counted = f"▲ {len(wanted)} alarm{'' if len(wanted) == 1 else 's'}" if wanted else ""
+    total = sum(alarm.kind != "tie" for alarm in find(run))
+    counted = f"▲ {total} alarm{'' if total == 1 else 's'}" if total else ""
     found.same("count of alarms", page["count"], counted)
-    found.same("alarms", page["alarms"], wanted[: len(page["alarms"])])
-    if len(page["alarms"]) < len(wanted):
-        found.says("alarms", page["moreAlarms"], f"and {len(wanted) - len(page['alarms'])} more")
+    found.same("alarms", page["alarms"], wanted)
+    if len(wanted) < total:
+        found.says("alarms", page["moreAlarms"], f"and {total - len(wanted)} more")
 
 
 def _behind(found: Findings, page: dict[str, Any], run: Run, looked: Looked) -> None:
@@ -148,7 +150,7 @@ def _behind(found: Findings, page: dict[str, Any], run: Run, looked: Looked) -> 
         return
     cell = inspected(run, looked)
     step, layer, k = cell.step or 0, cell.layer or 0, cell.variant
-    start = "Smallest |h| of this run: " if looked.step is None else ""
+    start = opened(run, looked)
     place = f"Layer {layer}, token {step} “{readable(run.token(step)[4])}”, {names(run)[k]}"
     vectors = run.vectors(step, k)
     worst = [] if vectors is None else worst_table(vectors, layer)

@@ -113,7 +113,7 @@ def pictured(sides: tuple[int, ...], fold: str, stored: bool = True, sizes: tupl
     )
     context = Context(
         "Describe the picture.",
-        tuple(range(len(pieces))),
+        tuple(pieces.index(piece) for piece in pieces),
         tuple(pieces),
         Fold.parse(fold),
         tuple(picture.sha256 for picture in pictures),

@@ -190,9 +190,9 @@ class Reader(Maker):
 
 EVERYWHERE: Final[tuple[str, ...]] = ("reload", "go")
 ON_LIVE: Final = (
-    "generate", "step", "stop", "ask", "hurry", "take_settings", "change", "recorded", "open_file", "chip",
-    "cell", "alarm", "metric",
-    "variant", "point", "key", "tab", "axis", "tokens", "zoom", "to_layer",
+    "generate", "step", "stop", "ask", "hurry", "take_settings", "change", "recorded", "open_file",
+    "open_other", "chip", "cell", "alarm", "metric", "variant", "point", "key",
+    "tab", "axis", "tokens", "zoom", "to_layer",
 )  # fmt: skip
 
 

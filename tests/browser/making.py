@@ -12,6 +12,7 @@ from typing import Any, Final
 from ctxviz.figures.text import readable
 from ctxviz.ui.recorded import RECORDED
 from tests.browser.curves import Looked
+from tests.browser.others import OTHERS
 from tests.browser.reading import read
 from tests.browser.records import ACTIVE, LONGEST
 from tests.browser.walk import DTYPES, PROMPTS, RULES, Shown, Walk, key_of, made_with, recorded_key
@@ -164,6 +165,15 @@ class Maker(Walk):
         self.done.append(f"open the file of {self.door.run(source.view).context.prompt!r}")
         known = set(self.door.views())
         self.hands.open_file("run.ctxviz", self.door.content(source.view))
+        self.look_at(Shown(self._new_view(known, made=True), file=True))
+        return self.check(chance)
+
+    def open_other(self, chance: random.Random, odd: str | None = None) -> list[str]:
+        """A file of a run that was made elsewhere."""
+        odd = odd or chance.choice(list(OTHERS))
+        self.done.append(f"open a file with {odd}")
+        known = set(self.door.views())
+        self.hands.open_file("other.ctxviz", OTHERS[odd]())
         self.look_at(Shown(self._new_view(known, made=True), file=True))
         return self.check(chance)
 

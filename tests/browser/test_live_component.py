@@ -12,8 +12,10 @@ from urllib.parse import parse_qs, urlsplit
 import numpy as np
 import pytest
 
+from ctxviz.alarms import find
 from ctxviz.figures.heatmap import heatmap
 from ctxviz.figures.metrics import METRICS
+from ctxviz.figures.subject import circumstances, stem
 from ctxviz.figures.text import readable, sci
 from ctxviz.figures.words import alarms, verdict
 from ctxviz.replaying import differs, ties
@@ -203,13 +205,15 @@ def test_the_words_above_are_those_of_the_records(watched):
     assert page.locator(".headline").inner_text() == said.headline
     assert page.locator(".headline em").inner_text() == said.emphasis
     assert page.locator(".detail").inner_text().startswith(said.detail)
-    found = alarms(run)
-    assert page.locator(".alarms .count").inner_text() == f"▲ {len(found)} alarms"
+    found, total = alarms(run), sum(alarm.kind != "tie" for alarm in find(run))
+    assert page.locator(".alarms .count").inner_text() == f"▲ {total} alarms"
     page.locator(".alarms .count").click()
     told = page.locator(".alarms li > :last-child")
     assert told.all_inner_texts() == [alarm.sentence for alarm in found]
     led = told.evaluate_all("words => words.map((node) => node.matches('button'))")
     assert led == [alarm.step is not None for alarm in found]
+    rest = f"and {total - len(found)} more, all on the page Layers"
+    assert page.locator(".alarms .list .caption").all_inner_texts() == [rest]
     page.keyboard.press("Escape")
     assert page.locator(".alarms .list").is_hidden()
 
@@ -392,7 +396,7 @@ def test_what_is_no_number_reads_so_everywhere(watched):
     until(lambda: live.agrees(3, 1), page)
     first = page.locator("table.worst tbody tr").first.locator("td").all_inner_texts()
     assert (first[0].split()[0], first[4]) == ("5", "no number")
-    assert "1 with no number not drawn" in (page.locator(".scatter svg").get_attribute("aria-label") or "")
+    assert "not drawn: 1 with no number" in (page.locator(".scatter svg").get_attribute("aria-label") or "")
     for sign in ("∞", "Infinity", "NaN"):
         assert sign not in live.view.inner_text()
 
@@ -412,14 +416,14 @@ def test_the_heat_map_shows_what_is_chosen(watched, metric):
     assert live.map.locator("figcaption").inner_text() == about.meaning
     assert live.painted(live.field) != before
     name, table = live.save("the heat map", "CSV")
-    assert name.startswith(f"ctxviz-{metric.replace('_', '-')}-stable-")
-    assert name.endswith("-a-synthetic-model.csv")
+    run = harness.whole(6, 32)
+    assert name == f"{stem(run)}-{metric.replace('_', '-')}-{run.variants[1].slug}.csv"
     rows = list(csv.reader(io.StringIO(table.decode("utf-8-sig"))))
     assert (len(rows), len(rows[0])) == (33, 8)
     assert rows[25][1] == "' =2+2"
     if metric != "weight_ratio":
         found = np.array([row[2:] for row in rows[1:]], np.float32)
-        assert np.array_equal(found, harness.whole(6, 32).field(metric, 1).T)
+        assert np.array_equal(found, run.field(metric, 1).T)
 
 
 def _equal(found: object, expected: object) -> None:
@@ -431,10 +435,13 @@ def test_figures_are_saved_as_pictures_and_numbers(watched):
     live, run = watched.rests(32, 6), harness.whole(6, 32)
     for what in ("the line chart", "the heat map"):
         name, drawing = live.save(what, "SVG")
-        assert name.endswith("-a-synthetic-model.svg")
+        assert re.fullmatch(rf"{re.escape(stem(run))}-[a-z0-9-]+\.svg", name)
         root = ElementTree.fromstring(drawing)
         texts = "".join(root.itertext())
         assert "token" in texts
+        # Long lines are broken where they have spaces.
+        whole = "".join(texts.split())
+        assert all("".join(words.split()) in whole for words in (run.model.name, *circumstances(run)))
         assert "10⁻" in texts
         assert len(root.findall(".//{http://www.w3.org/2000/svg}path")) > 5
         name, picture = live.save(what, "PNG")
@@ -443,13 +450,13 @@ def test_figures_are_saved_as_pictures_and_numbers(watched):
         assert len(picture) > 5000
     live.tab("logit gap").click()
     name, table = live.save("the line chart", "CSV")
-    assert name == "ctxviz-logit-linf-a-synthetic-model.csv"
+    assert name == f"{stem(run)}-logit-linf.csv"
     rows = list(csv.DictReader(io.StringIO(table.decode("utf-8-sig"))))
     found = [float(row["direct bfloat16 written"]) for row in rows]
     assert found == run.series("logit_linf", 2).tolist()
     watched.page.get_by_text("What the marks mean").click()
     name, table = live.save("the tokens", "CSV")
-    assert name == "ctxviz-tokens-a-synthetic-model.csv"
+    assert name == f"{stem(run)}-tokens.csv"
     rows = list(csv.DictReader(io.StringIO(table.decode("utf-8-sig"))))
     assert len(rows) == 32 * 4
     assert [row["patched"].lstrip("'") for row in rows[2::4]] == [run.top(k, 2).texts[0] for k in range(32)]
@@ -472,8 +479,17 @@ def test_a_cell_that_does_not_come_is_told_and_asked_for_again(watched):
     page = watched.open("layers=4&tokens=12").page
     live = watched.rests(12, 4)
     page.route("**/_ctxviz/cell/**", lambda route: route.abort())
+    asked = len(watched.asked("cell"))
     live.chips.nth(3).click()
-    page.locator(".behind .hint", has_text="could not be fetched; click again").wait_for(timeout=PATIENCE)
+    page.locator(".behind .hint", has_text="could not be fetched; retrying").wait_for(timeout=PATIENCE)
+    page.wait_for_timeout(3000)
+    assert 2 <= len(watched.asked("cell")) - asked <= 5, "each pause is longer than the one before"
+    page.unroute("**/_ctxviz/cell/**")
+    until(lambda: live.agrees(3), page)
+    # Nobody has to wait for the pause to end.
+    page.route("**/_ctxviz/cell/**", lambda route: route.abort())
+    live.chips.nth(4).click()
+    page.locator(".behind .hint", has_text="could not be fetched; retrying").wait_for(timeout=PATIENCE)
     page.unroute("**/_ctxviz/cell/**")
     live.chips.nth(4).click()
     until(lambda: live.agrees(4), page)

@@ -20,6 +20,7 @@ async ([address, order]) => {
   for (const step of order) {
     if (step === "gone") root.remove();
     else if (step === "later") await new Promise((done) => setTimeout(done, 5));
+    else if (step === "much later") await new Promise((done) => setTimeout(done, 5500));
     else if (step.startsWith("end ")) ends[step.slice(4)]();
     else ends[step] = mount({ parentElement: root, data: step });
   }
@@ -40,6 +41,10 @@ async ([address, order]) => {
         (["a", "b", "end a", "later"], ["a", "b"]),
         # The first call is replaced while it waits: nothing is torn down for the next.
         (["a", "end a", "later", "b"], ["a", "b"]),
+        # Nobody says when the place goes whose only call was taken back.
+        (["a", "end a", "gone", "much later"], ["a", "end"]),
+        (["a", "end a", "later", "b", "much later", "gone", "end b"], ["a", "b", "end"]),
+        (["a", "end a", "much later"], ["a"]),
         # A place that is left at once.
         (["a", "gone", "end a"], ["a", "end"]),
     ],

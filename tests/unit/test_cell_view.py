@@ -53,7 +53,7 @@ def test_every_field_is_the_record_of_the_cell(run, place):
     step, layer, variant = place
     cell = opened(shown(run), step, layer, variant)
     vectors = vectors_of(run, step, variant)
-    assert (cell["step"], cell["layer"], cell["variant"], cell["chosen"]) == (*place, True)
+    assert (cell["step"], cell["layer"], cell["variant"], cell["why"]) == (*place, "")
     assert floats(cell["h"]).tobytes() == vectors.h[layer].tobytes()
     assert floats(cell["delta_m"]).tobytes() == vectors.delta_scale[layer].tobytes()
     assert cell["dead"] == np.flatnonzero(vectors.scale[layer] == 0).tolist()
@@ -163,28 +163,44 @@ def test_where_nobody_picked_the_smallest_denominator_of_the_variant_is_opened(r
     for variant in range(len(run.variants)):
         cell = opened(shown(run), None, None, variant)
         table = run.field("h_abs_min", variant)
-        assert cell["chosen"] is False
+        assert cell["why"] == "Smallest |h| of this run"
         assert cell["variant"] == variant
         assert table[cell["layer"], cell["step"]] == np.nanmin(table)
     assert opened(shown(run), None, None, DIRECT)["layer"] == BAD_LAYER
 
 
-def test_a_cell_without_a_number_is_not_the_smallest(run):
-    run._fields["h_abs_min"].array[0, DIRECT, 0] = np.inf
-    run._fields["h_abs_min"].array[1, DIRECT, 0] = np.nan
+def test_no_number_is_worse_than_any_and_the_first_such_cell_is_opened(run):
+    values = run._fields["h_abs_min"].array
+    values[1, DIRECT, 0] = np.nan
+    values[3, DIRECT, 2:] = values[5, DIRECT, 1:] = np.inf
     cell = opened(shown(run), None, None, DIRECT)
-    assert np.isfinite(run.field("h_abs_min", DIRECT)[cell["layer"], cell["step"]])
+    assert (cell["step"], cell["layer"]) == (3, 2)
+    assert cell["why"] == "First |h| of this run that is no number"
+    assert opened(shown(run), 5, None, DIRECT)["layer"] == 1
+    assert opened(shown(run), 5, None, DIRECT)["why"] == "", "its token was picked"
+    assert opened(shown(run), None, None, STABLE)["why"] == "Smallest |h| of this run"
+
+
+@pytest.mark.parametrize("value", [np.inf, np.nan])
+def test_a_layer_that_is_not_patched_is_never_opened_by_itself(value):
+    run = synthetic_run(4, 16, 4, first_layer=2)
+    run._fields["h_abs_min"].array[:, DIRECT] = np.nan
+    run._fields["h_abs_min"].array[:, DIRECT, 2:] = value
+    for step in (None, 1):
+        cell = opened(shown(run), step, None, DIRECT)
+        assert cell["layer"] == 2
+        assert "not patched" not in cell["reason"] + cell["counts"]
 
 
 @pytest.mark.parametrize("state", ["queued", "loading", "running"])
 def test_nothing_is_opened_by_itself_while_a_run_is_at_work(run, state):
     assert opened(shown(run, state), None, None, DIRECT) is None
-    assert opened(shown(run, state), 2, 3, DIRECT)["chosen"] is True
+    assert opened(shown(run, state), 2, 3, DIRECT)["why"] == ""
 
 
 @pytest.mark.parametrize("state", ["paused", "done", "stopped", "failed"])
 def test_a_run_that_rests_opens_its_worst_cell(run, state):
-    assert opened(shown(run, state), None, None, DIRECT)["chosen"] is False
+    assert opened(shown(run, state), None, None, DIRECT)["why"] == "Smallest |h| of this run"
 
 
 def test_a_token_without_a_layer_opens_its_smallest_denominator(run):
@@ -192,7 +208,7 @@ def test_a_token_without_a_layer_opens_its_smallest_denominator(run):
         cell = opened(shown(run), step, None, STABLE)
         column = run.field("h_abs_min", STABLE)[:, step]
         assert (cell["step"], column[cell["layer"]]) == (step, column.min())
-        assert cell["chosen"] is True
+        assert cell["why"] == ""
 
 
 def test_a_place_that_the_run_lacks_becomes_one_that_it_has(run):

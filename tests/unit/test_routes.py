@@ -64,10 +64,10 @@ def test_a_cell_of_a_known_view(view):
     answer = ask(f"/_ctxviz/cell/{view.id}?step=2&layer=3&variant=1")
     assert (answer.status_code, answer.headers["cache-control"]) == (200, "no-store")
     assert answer.json() == cell_view.answer(view, 2, 3, 1)
-    assert answer.json()["cell"]["chosen"] is True
+    assert answer.json()["cell"]["why"] == ""
     unpicked = ask(f"/_ctxviz/cell/{view.id}").json()
     assert unpicked == cell_view.answer(view, None, None, 0)
-    assert unpicked["cell"]["chosen"] is False
+    assert unpicked["cell"]["why"].startswith("Smallest |h| of this run")
 
 
 @pytest.mark.parametrize("name", enlarged.FIGURES)

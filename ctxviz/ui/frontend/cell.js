@@ -7,7 +7,9 @@ import { floats, number } from "./wire.js";
 import { sci } from "./words.js";
 
 const HINT = "Click a token, or a cell of the map, to see the coordinates behind it.";
-const FAILED = "The coordinates could not be fetched; click again.";
+const FAILED = "The coordinates could not be fetched; retrying …";
+// The first pause before they are asked for again, and the longest, in ms.
+const RETRY = [500, 8000];
 const NARROW = 620;
 const ROW = 21;
 const COLUMNS = [
@@ -55,6 +57,8 @@ export class CellView {
     const wanted = n && !nothing ? JSON.stringify([look.step, look.layer, look.variant, look.step === null ? n : 0]) : "";
     if (wanted !== this.asked) {
       this.asked = wanted;
+      this.failures = 0;
+      clearTimeout(this.later);
       if (wanted) this.ask(wanted, look);
       else this.show(null);
     }
@@ -72,14 +76,28 @@ export class CellView {
       const { epoch, cell } = await answer.json();
       // A later click, or another run, has its own answer on the way.
       if (wanted !== this.asked || epoch !== this.epoch) return;
+      this.failures = 0;
       this.show(cell);
     } catch {
       if (wanted !== this.asked) return;
       this.show(null);
       this.hint.textContent = FAILED;
-      this.asked = null;
+      this.later = setTimeout(() => this.ask(wanted, this.look), Math.min(RETRY[1], RETRY[0] * 2 ** this.failures));
+      this.failures += 1;
     }
     this.actions.changed();
+  }
+
+  // Ask again at once for what could not be fetched.
+  retry() {
+    if (!this.failures) return;
+    clearTimeout(this.later);
+    this.ask(this.asked, this.look);
+  }
+
+  end() {
+    clearTimeout(this.later);
+    this.asked = null;
   }
 
   show(cell) {
@@ -90,8 +108,7 @@ export class CellView {
     for (const node of [this.head, this.body]) node.hidden = !cell;
     this.reason.hidden = !cell?.reason;
     if (!cell) return;
-    const mark = cell.chosen ? "" : "Smallest |h| of this run: ";
-    this.title.replaceChildren(mark, el("bdi", {}, cell.title), cell.headline ? `: ${cell.headline}` : "");
+    this.title.replaceChildren(cell.why ? `${cell.why}: ` : "", el("bdi", {}, cell.title), cell.headline ? `: ${cell.headline}` : "");
     this.title.title = this.title.textContent;
     this.reason.textContent = cell.reason;
     this.counts.textContent = this.counts.title = cell.counts;

@@ -17,6 +17,11 @@ export class Enlarged {
     return this.shown !== null;
   }
 
+  // Whether it is the live figure itself that is shown large.
+  get live() {
+    return this.open && this.shown.classList.contains("live");
+  }
+
   // The live figure moves into a dialog and back; `redraw` draws it there.
   showLive(node, redraw) {
     this.close();

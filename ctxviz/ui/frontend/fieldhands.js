@@ -11,6 +11,7 @@ const ALONG = 12;
 
 // `fields` gives cursor, zoomed, go, clear, enter, move, pick, zoom, zoomTo, whole and pan. A drag zooms into what
 // it spans, with Shift it moves what is zoomed; a double click shows the whole run.
+// Returns what takes back a click that still waits for a second one.
 export function listen(map, fields) {
   const { frame } = map;
   let drag = null;
@@ -83,6 +84,7 @@ export function listen(map, fields) {
   frame.addEventListener("focus", () => !pressed && frame.matches(":focus-visible") && fields.enter());
   frame.addEventListener("blur", () => fields.clear());
   frame.addEventListener("keydown", (event) => press(event, fields));
+  return () => clearTimeout(waiting);
 }
 
 function move(map, fields, drag, [x, y]) {

@@ -60,10 +60,17 @@ class Fields {
     this.tables = new Tables(source, () => this.changed());
     this.leave = source.subscribe(() => this.changed());
     this.hands.cursor = null;
+    this.forget();
+  }
+
+  // A click that still waits for a second one was made in what is gone.
+  forget() {
+    for (const forget of this.forgets) forget();
   }
 
   end() {
     this.leave?.();
+    this.forget();
     this.tables?.end();
     this.resized.disconnect();
     cancelAnimationFrame(this.request);
@@ -207,7 +214,7 @@ class Fields {
     const values = this.parts.sides.map(({ scale, map }) => {
       const { symbol, signed } = scale.about;
       const special = scale.special(map.table.value(step, layer));
-      const words = scale.words(map.table.value(step, layer));
+      const words = map.table.words(scale, { step, layer });
       const note = ["above", "below"].includes(special) ? `, ${special} the range` : "";
       return el("span", {}, `${signed || symbol} `, el("b", {}, words), note);
     });
@@ -234,7 +241,7 @@ class Fields {
   }
 
   attend(side, i) {
-    listen(side.map, this.hands);
+    this.forgets = [...(this.forgets ?? []), listen(side.map, this.hands)];
     side.metric.addEventListener("change", () => {
       const chosen = [0, 1].map((k) => (k === i ? side.metric.value : this.metric(k)));
       this.state.metrics.choose(chosen);

@@ -142,14 +142,15 @@ class Live {
       enlarge: (name) => this.enlarge(name),
       changed: () => this.changed(),
     };
-    this.stage = new Stage(this.source, actions);
+    const stage = new Stage(this.source, mine(actions, () => this.stage === stage));
+    this.stage = stage;
     this.parts.prompt.append(this.stage.prompt.button);
     this.parts.place.append(this.stage.node);
   }
 
   // The heights of figures and cell with which the first screen holds all of it, where it can.
   heights() {
-    if (this.large.open) return { figure: Math.max(260, window.innerHeight - 230), cell: 220 };
+    if (this.large.live) return { figure: Math.max(260, window.innerHeight - 230), cell: 220 };
     if (this.parts.view.clientWidth < NARROW) return { figure: 250, cell: 230 };
     const { view } = this.parts;
     const main = view.getRootNode().host?.closest("[data-testid=stMain]");
@@ -198,6 +199,7 @@ class Live {
   // A token or cell that was chosen: it is outlined, and what lies behind it is brought into view.
   pick(step, layer, variant = null) {
     this.look({ step, layer, ...(variant === null ? {} : { variant }) }, { picked: true });
+    this.stage.cell.retry();
     const { node } = this.stage.cell;
     requestAnimationFrame(() => node.scrollIntoView({ block: "nearest", behavior: "smooth" }));
   }
@@ -228,11 +230,18 @@ class Live {
       this.large.showLive(name === "field" ? stage.map.node : stage.lines, () => this.changed());
       return;
     }
-    const place = { step: 0, layer: 0, ...this.opened() };
-    const variant = focus.variant < stage.run.look.variants.length ? focus.variant : 0;
-    const query = new URLSearchParams({ name, metric: focus.metric, ...place, variant });
+    const shown = focus.variant < stage.run.look.variants.length ? focus.variant : 0;
+    // The cell that is opened has its own variant until the answer to a later choice is there.
+    const { step = 0, layer = 0, variant = shown } = this.opened();
+    const query = new URLSearchParams({ name, metric: focus.metric, step, layer, variant: name === "cell" ? variant : shown });
     this.large.showFigure(`/_ctxviz/figure/${source.id}?${query}`);
   }
+}
+
+// The actions of one stage, without effect once another has taken its place.
+function mine(actions, current) {
+  const bound = Object.entries(actions).map(([name, act]) => [name, (...args) => current() && act(...args)]);
+  return Object.fromEntries(bound);
 }
 
 // Ctrl and Enter in the prompt: Streamlit takes the text, then the button is pressed.

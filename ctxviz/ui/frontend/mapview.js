@@ -24,7 +24,7 @@ export class MapView {
     this.hands = new Explorer(this);
     this.map = new FieldMap();
     this.map.frame.setAttribute("aria-label", `Heat map; ${KEYS}`);
-    listen(this.map, this.hands);
+    this.forget = listen(this.map, this.hands);
     this.build();
   }
 
@@ -77,6 +77,8 @@ export class MapView {
     if (this.map.late) this.later ??= setTimeout(() => this.retry(), SETTLE);
     if (drawn) this.drawnAnew(about);
     this.outline();
+    // Another metric, variant or size is told of the same cell.
+    this.tell();
   }
 
   retry() {
@@ -121,15 +123,21 @@ export class MapView {
     if (!this.source) return;
     if (speak) this.draw(this.source, this.look);
     else this.outline();
+    const told = this.tell();
+    if (speak && told) this.spoken.textContent = told;
+  }
+
+  // Beside the cell that is pointed at what it holds; the same in words.
+  tell() {
+    const cell = this.hands.cursor;
     this.tip.hidden = !cell;
-    if (!cell) return;
+    if (!cell) return "";
     const { about } = this.scale;
-    const value = this.map.table.value(cell.step, cell.layer);
     const title = `layer ${cell.layer}, token ${cell.step} “${this.source.tokens[cell.step].text}”`;
-    const words = `${about.signed || about.symbol} = ${this.scale.words(value)}`;
+    const words = `${about.signed || about.symbol} = ${this.map.table.words(this.scale, cell)}`;
     this.tip.replaceChildren(el("bdi", { class: "tip-title" }, title), el("span", { class: "tip-value" }, words));
     this.place(cell);
-    if (speak) this.spoken.textContent = `${title}; ${words}`;
+    return `${title}; ${words}`;
   }
 
   // Beside the cell, inside the frame.
@@ -157,6 +165,7 @@ export class MapView {
   }
 
   end() {
+    this.forget();
     clearTimeout(this.later);
   }
 }

@@ -171,6 +171,8 @@ export class Stage {
 
   end() {
     this.map.end();
+    this.cell.end();
+    this.chart.hands.forget();
     this.node.remove();
   }
 }
