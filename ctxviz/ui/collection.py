@@ -130,7 +130,8 @@ def named_by_prompt(runs: Sequence[Run]) -> list[tuple[str, Run]]:
 def of_tab(session: Session) -> dict[str, Run]:
     """Runs to choose from by a name that each keeps: ``Run 3``; newest first, the recorded one last."""
     recorded = recorded_run()
-    seen = [*(view.run for view, _ in session.earlier), session.view.run, *session.compared]
+    others = [view.run for view, _ in (*session.earlier, *session.later)]
+    seen = [*others, session.view.run, *session.compared]
     own = {run: None for run in seen if run is not None and run is not recorded}
     numbers = {session.number_of(run): run for run in own if len(run)}
     found = {f"Run {k}": numbers[k] for k in sorted(numbers, reverse=True)}

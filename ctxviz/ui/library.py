@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import io
-import re
 from collections.abc import Callable
 from typing import Final
 
 import streamlit as st
 
 from ctxviz.errors import BundleError
+from ctxviz.figures.subject import stem
 from ctxviz.figures.text import readable
 from ctxviz.run import Run
-from ctxviz.ui import messages, popovers
+from ctxviz.ui import messages, popovers, way_back
 from ctxviz.ui.recorded import available
 from ctxviz.ui.run_words import summary
 from ctxviz.ui.session import Session
@@ -36,8 +36,7 @@ def draw(session: Session) -> None:
             _draw_download(session, run)
         with popovers.choices("Open a run", _OPEN):
             draw_upload("upload", _open, session)
-        if session.earlier:
-            st.button("Back to the previous run", key="back", on_click=session.go_back)
+        way_back.draw(session)
         recorded = available()
         if recorded:
             with popovers.choices("Recorded runs", _RECORDED):
@@ -116,9 +115,8 @@ def bundle(run: Run, *, pictures: bool = False) -> bytes:
 
 
 def file_name(run: Run) -> str:
-    """A file name from the model and the first words of the prompt, in plain letters."""
-    words = re.sub(r"[^A-Za-z0-9]+", "-", f"{run.model.key} {run.context.prompt[:40]}").strip("-").lower()
-    return f"{words or 'run'}.ctxviz"
+    """As the names of its figures begin."""
+    return f"{stem(run)}.ctxviz"
 
 
 def opened(session: Session, key: str, take: Callable[[Run], object]) -> None:

@@ -32,7 +32,7 @@ def draw(
 ) -> None:
     """A button with what it costs; then how far it is, with a way to stop; then what was found."""
     reference = reference_of(run)
-    request = session.looks.get(question)
+    request = session.answer_to(question, run)
     state = None if request is None else request.view.state
     if request is None or state in ("failed", "stopped"):
         st.button(

@@ -111,7 +111,7 @@ def _explain(run: Run) -> None:
 
 def _draw_before_after(session: Session, run: Run, variant: int) -> None:
     question = Question("without")
-    request = session.looks.get(question)
+    request = session.answer_to(question, run)
     found = request.found if request is not None and isinstance(request.found, WithoutPictures) else None
     specials = specials_of(run, found)
     answers = before_after.answers(run, variant, found)

@@ -100,7 +100,7 @@ def _draw_again(session: Session, run: Run) -> None:
     messages.heading(2, "Replay this run", "again-head")
     messages.hint(
         "Builds every patch again along the recorded tokens with the model chosen on the Live page, and "
-        "replays each. The run on screen is kept; “Back to the previous run” returns to it.",
+        "replays each. The run on screen is kept; “Previous run” returns to it.",
         "again",
     )
     state = st.session_state

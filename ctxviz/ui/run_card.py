@@ -7,7 +7,7 @@ import streamlit as st
 from ctxviz.figures.palette import label
 from ctxviz.figures.text import counted, readable
 from ctxviz.run import Run
-from ctxviz.ui import messages
+from ctxviz.ui import messages, way_back
 from ctxviz.ui.session import Session
 from ctxviz.ui.views import ACTIVE
 
@@ -31,8 +31,7 @@ def draw_sidebar(session: Session) -> None:
         if session.view.state in ACTIVE:
             session.watches.bar(session.view)
             st.button("Stop", key="stop-card", on_click=session.stop)
-        if session.earlier:
-            st.button("Back to the previous run", key="back", on_click=session.go_back)
+        way_back.draw(session)
         if not session.recorded:
             st.button("Show the recorded run", key="recorded", on_click=session.show_recorded)
 

@@ -172,12 +172,22 @@ class Session(TabPictures, TabSweep, TabRuns):
         self.announcement = ""
 
     def go_back(self) -> None:
-        """Return to the run that was on screen before; the present one is stopped."""
-        if self.earlier:
-            self.hush()
-            worker().end(self.view.id)
-            self.view, self.recorded = self.earlier.pop()
-            self._look_afresh()
+        """Return to the run that was on screen before; the present one is stopped, and stays to go on to."""
+        self._move(self.earlier, self.later)
+
+    def go_forward(self) -> None:
+        """Return to the run that was gone back from last."""
+        self._move(self.later, self.earlier)
+
+    def _move(self, source: list[tuple[View, bool]], target: list[tuple[View, bool]]) -> None:
+        if not source:
+            return
+        self.hush()
+        worker().end(self.view.id)
+        if self.view.run is not None:
+            target.append((self.view, self.recorded))
+        self.view, self.recorded = source.pop()
+        self._look_afresh()
 
     def show_recorded(self, name: str = FIRST_RECORDED) -> None:
         """Look at a run that comes with ctxviz, if it is not the one on screen."""
@@ -218,7 +228,8 @@ class Session(TabPictures, TabSweep, TabRuns):
     def notice(self, did: Did) -> None:
         """Follow what the reader did in the live view; called before anything is drawn."""
         self.heard = max(self.heard, did.count)
-        if did.picked or did.focus.variant != self.focus.variant:
+        # Of two things done at once only the last is told: the place says that something was picked too.
+        if did.picked or replace(did.focus, metric=self.focus.metric) != self.focus:
             self.link = None
         elif self.link is not None:
             self.link = replace(self.link, metric=did.focus.metric)
@@ -267,6 +278,11 @@ class Session(TabPictures, TabSweep, TabRuns):
             ASKED[view] = ASKED[self.view]
         self.look_at(view)
 
+    def answer_to(self, question: Question, run: Run) -> PictureRequest | None:
+        """What was asked about the pictures of that run, and the answer as far as it is known."""
+        request = self.looks.get(question)
+        return request if request is not None and request.run is run else None
+
     def ask_for_patch(self, reference: str, step: int, variant: int) -> None:
         """Have the worker build a token's patch again.
 
@@ -289,7 +305,7 @@ class Session(TabPictures, TabSweep, TabRuns):
         request = self.request
         contexts = [
             (run.model.key, run.context)
-            for run in (self.view.run, *(view.run for view, _ in self.earlier))
+            for run in (self.view.run, *(view.run for view, _ in (*self.earlier, *self.later)))
             if run is not None
         ]
         if request is not None and request.context is not None:

@@ -14,8 +14,9 @@ from typing import Final
 from weakref import WeakKeyDictionary
 
 from ctxviz.run import Run
+from ctxviz.ui import open_tabs
 from ctxviz.ui.sweeping import SweepRequest
-from ctxviz.ui.views import View, views
+from ctxviz.ui.views import FINISHED, View, views
 
 COMPARED: Final = 4
 """Runs opened to be compared that a tab keeps."""
@@ -29,14 +30,18 @@ NOTED: Final = 64
 class Noted:
     """What a tab held. Views by their ids, and whether each shows a recorded run; the one on screen last.
 
-    ``beside`` were opened to be compared; ``numbers`` are those of the runs in the views.
+    ``later`` were gone back from, ``beside`` were opened to be compared; ``numbers`` are those of the runs in
+    the views.
     """
 
     shown: tuple[tuple[str, bool], ...]
+    later: tuple[tuple[str, bool], ...]
     beside: tuple[str, ...]
     numbers: dict[str, int]
     numbered: int
     sweep: SweepRequest | None
+    session: str
+    """The session that noted it."""
 
 
 @dataclass(kw_only=True)
@@ -47,6 +52,8 @@ class TabRuns:
     """The tab's unguessable name, another one after each reload."""
     earlier: list[tuple[View, bool]] = field(default_factory=list)
     """Views that were on screen before, and whether each showed a recorded run; the latest last."""
+    later: list[tuple[View, bool]] = field(default_factory=list)
+    """The same of those that were gone back from, the one to go on to last."""
     beside: list[View] = field(default_factory=list)
     """Views of runs opened to be compared."""
     numbers: WeakKeyDictionary[Run, int] = field(default_factory=WeakKeyDictionary)
@@ -68,7 +75,12 @@ class TabRuns:
         self.beside[:] = [*others, view][-COMPARED:]
 
     def put_aside(self, view: View, *, recorded: bool) -> None:
-        """Keep a view to return to; of too many the oldest is forgotten, and its run freed."""
+        """Keep a view to return to; of too many the oldest is forgotten, and its run freed.
+
+        Those that were gone back from come before it: nothing that was made is lost by going back.
+        """
+        self.earlier += self.later
+        self.later.clear()
         if view.run is not None:
             self.earlier.append((view, recorded))
         for forgotten, _ in self.earlier[:-KEPT_RUNS]:
@@ -85,28 +97,56 @@ class TabRuns:
     def note(self, shown: View, *, recorded: bool, sweep: SweepRequest | None) -> None:
         """Note what the tab holds; its views count as used."""
         on_screen = [*self.earlier, (shown, recorded)]
-        own = [*(view for view, recorded in on_screen if not recorded), *self.beside]
+        every = [*on_screen, *self.later]
+        own = [*(view for view, recorded in every if not recorded), *self.beside]
         for view in own:
             if view.run is not None and len(view.run):
                 self.number_of(view.run)
-        for view in (*(view for view, _ in on_screen), *self.beside):
+        for view in (*(view for view, _ in every), *self.beside):
             views().get(view.id)
-        numbers = {v.id: self.numbers[run] for v in own if (run := v.run) and run in self.numbers}
-        ids = tuple((view.id, recorded) for view, recorded in on_screen)
-        _TABS.note(self.tab, Noted(ids, tuple(v.id for v in self.beside), numbers, self.numbered, sweep))
+        held = Noted(
+            shown=_ids(on_screen),
+            later=_ids(self.later),
+            beside=tuple(view.id for view in self.beside),
+            numbers={v.id: self.numbers[run] for v in own if (run := v.run) and run in self.numbers},
+            numbered=self.numbered,
+            sweep=sweep,
+            session=open_tabs.own(),
+        )
+        _TABS.note(self.tab, held)
 
     def take_back(self, noted: Noted) -> tuple[View, bool] | None:
-        """Hold what another session of this tab held, as far as it is still there; the view to be shown."""
-        shown = [(view, recorded) for id, recorded in noted.shown if (view := views().get(id))]
+        """Hold what another session of this tab held, as far as it is still there; the view to be shown.
+
+        Where the other is open still, as after a tab was duplicated, its views stay its own: what it makes,
+        stops or gives up is nothing to this one, which gets views of the same finished runs.
+        """
+        find = _copy if open_tabs.is_open(noted.session) else views().get
+        shown = [(view, recorded) for id, recorded in noted.shown if (view := find(id))]
         if not shown:
             return None
         self.earlier[:] = shown[:-1]
-        self.beside[:] = [view for id in noted.beside if (view := views().get(id))]
-        for view in (*(view for view, _ in shown), *self.beside):
-            if view.run is not None and view.id in noted.numbers:
-                self.numbers[view.run] = noted.numbers[view.id]
+        self.later[:] = [(view, recorded) for id, recorded in noted.later if (view := find(id))]
+        self.beside[:] = [view for id in noted.beside if (view := find(id))]
+        runs = {id: view.run for id in noted.numbers if (view := views().get(id)) and view.run is not None}
+        for id, run in runs.items():
+            self.numbers[run] = noted.numbers[id]
         self.numbered = noted.numbered
         return shown[-1]
+
+
+def _ids(held: list[tuple[View, bool]]) -> tuple[tuple[str, bool], ...]:
+    return tuple((view.id, recorded) for view, recorded in held)
+
+
+def _copy(id: str) -> View | None:
+    """A view of its own of what another tab shows, if that stands still."""
+    other = views().get(id)
+    if other is None or other.run is None or other.state not in FINISHED:
+        return None
+    view = views().create()
+    view.show(other.run, "done", other.notes)
+    return view
 
 
 def noted(tab: str) -> Noted | None:

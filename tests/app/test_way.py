@@ -18,12 +18,14 @@ from ctxviz.run import Run
 from ctxviz.shapes.gallery import GALLERY
 from ctxviz.shapes.writing import write
 from ctxviz.store import load_run
-from ctxviz.ui import collection, page_title, picture_ways, tab_runs
+from ctxviz.ui import collection, open_tabs, page_title, picture_ways, tab_runs
 from ctxviz.ui import page as page_module
 from ctxviz.ui import recorded as recorded_module
+from ctxviz.ui.focus import Did, Focus
 from ctxviz.ui.library import bundle
 from ctxviz.ui.picture_source import scenes_of
 from ctxviz.ui.session import Session
+from ctxviz.ui.tab_runs import KEPT_RUNS
 from ctxviz.ui.views import LIMIT, views
 from tests.app.conftest import Page
 from tests.synthetic import synthetic_run
@@ -338,6 +340,33 @@ class TestAReload:
             views().create()
         assert not Page().session.resume(page.session.tab)
 
+    def test_a_tab_that_was_duplicated_has_views_of_its_own(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        one = Page()
+        for steps in (2, 3):
+            one.session.open(synthetic_run(2, 16, steps))
+            one.run()
+        at_work = views().create()
+        at_work.show(synthetic_run(2, 16, 1, outcome=None), "running")
+        one.session.look_at(at_work)
+        one.run()
+        noted = tab_runs.noted(one.session.tab)
+        assert noted is not None
+        monkeypatch.setattr(open_tabs, "is_open", lambda session: session == noted.session)
+        two = reloaded(one, monkeypatch)
+        shown = [two.session.view, *(view for view, _ in two.session.earlier)]
+        first = [one.session.view, *(view for view, _ in one.session.earlier)]
+        assert len(run_of(two)) == 3, "not what the first is still making"
+        assert {view.id for view in shown}.isdisjoint(view.id for view in first)
+        numbers = [two.session.numbers[view.run] for view in shown if view.run in two.session.numbers]
+        assert sorted(numbers) == [1, 2], "the runs keep their numbers"
+        # Whatever the copy goes on to do, the first tab shows what it showed.
+        for _ in range(KEPT_RUNS + 2):
+            two.session.open(synthetic_run(2, 16, 1))
+        two.run()
+        assert all(view.run is not None for view in first)
+        assert one.session.view is at_work
+        assert at_work.state == "running"
+
     def test_a_tab_keeps_its_name_whatever_it_shows(self) -> None:
         page = Page()
         for _ in range(2):
@@ -420,3 +449,54 @@ def test_an_error_is_said_and_what_was_announced_is_gone() -> None:
 def test_a_file_saved_here_opens_again_with_its_outcome(tiny_folder: Path) -> None:
     page = TestStopAndContinue.stopped(tiny_folder)
     assert load_run(io.BytesIO(bundle(run_of(page)))).outcome == "stopped"
+
+
+class TestBackAndForth:
+    @staticmethod
+    def names(page: Page) -> list[str]:
+        return list(collection.of_tab(page.session))
+
+    @staticmethod
+    def ways(page: Page) -> tuple[bool, bool]:
+        keys = {button.key for button in page.at.button}
+        return "back" in keys, "forward" in keys
+
+    def opened(self, *steps: int) -> Page:
+        page = Page()
+        for n in steps:
+            page.session.open(synthetic_run(2, 16, n))
+        return page.run()
+
+    def test_going_back_loses_nothing_and_there_is_a_way_on(self) -> None:
+        page = self.opened(1, 2, 3)
+        known = self.names(page)
+        assert self.ways(page) == (True, False)
+        seen = [len(run_of(page.press("back"))) for _ in range(2)]
+        assert (seen, self.ways(page), self.names(page)) == ([2, 1], (True, True), known)
+        seen = [len(run_of(page.press("forward"))) for _ in range(2)]
+        assert (seen, self.ways(page), self.names(page)) == ([2, 3], (True, False), known)
+
+    def test_a_new_run_after_going_back_leaves_the_others_to_return_to(self) -> None:
+        page = self.opened(1, 2, 3)
+        page.press("back").press("back")
+        page.session.open(synthetic_run(2, 16, 9))
+        assert self.ways(page.run()) == (True, False)
+        seen = [len(run_of(page.press("back"))) for _ in range(3)]
+        assert seen == [1, 2, 3], "the one that was on screen first, then those gone back from"
+
+    def test_a_reload_keeps_the_way_on(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        page = self.opened(1, 2, 3)
+        page.press("back")
+        known = self.names(page)
+        again = reloaded(page, monkeypatch)
+        assert (len(run_of(again)), self.ways(again), self.names(again)) == (2, (True, True), known)
+        assert len(run_of(again.press("forward"))) == 3
+
+
+def test_a_pick_and_another_metric_told_at_once_are_both_in_the_address() -> None:
+    """Of two things done between two runs of the script the browser tells the last alone."""
+    page = Page(step="3", layer="1")
+    page.session.notice(Did(2, Focus(5, 2, 0, "scale_ratio"), picked=False, layers=False))
+    page.run()
+    wanted = {"step": "5", "layer": "2", "metric": "scale_ratio"}
+    assert {name: page.at.query_params[name] for name in wanted} == wanted

@@ -112,10 +112,13 @@ def lines(found: Findings, page: dict[str, Any], run: Run, looked: Looked, hidde
     _legend(found, page["legend"], run, title, hidden)
     parts: list[str | float] = [title, f"over {len(run)} token"]
     for k, name in enumerate(map(brief, names(run))):
-        values = finite(line(run, title, k))
+        drawn = line(run, title, k)
+        values, lost = finite(drawn), int(np.isinf(drawn).sum())
         if name not in hidden:
             ends = (float(values.min()), " to ", float(values.max())) if values.size else ()
-            parts += [f"{name} from ", *ends] if values.size else [name]
+            parts += [f"{name} from ", *ends] if values.size else [f"{name}: "]
+            parts += [f"no number at {lost} token{'' if lost == 1 else 's'}"] if lost else []
+            parts += [] if values.size or lost else ["nothing measured"]
     found.says("text of the chart", page["alt"], *parts)
 
 

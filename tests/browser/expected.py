@@ -10,6 +10,8 @@ from typing import Any, Final
 import numpy as np
 
 from ctxviz.alarms import find
+from ctxviz.figures.cell import Missing
+from ctxviz.figures.cell import find as find_cell
 from ctxviz.figures.coordinates import worst_table
 from ctxviz.figures.replay_words import replays_sentence
 from ctxviz.figures.text import readable
@@ -153,23 +155,21 @@ def _behind(found: Findings, page: dict[str, Any], run: Run, looked: Looked) -> 
     start = opened(run, looked)
     place = f"Layer {layer}, token {step} “{readable(run.token(step)[4])}”, {names(run)[k]}"
     vectors = run.vectors(step, k)
-    worst = [] if vectors is None else worst_table(vectors, layer)
+    known = vectors is not None and not isinstance(find_cell(run, step, layer, k), Missing)
+    worst = worst_table(vectors, layer) if known and vectors is not None else []
     if worst:
         first = worst[0]
-        parts = (
-            f"{start}{place}: |Δm| = ",
-            abs(first.delta_m),
-            " where |h| = ",
-            abs(first.h),
-            f", coordinate {first.j}",
-        )
-        if np.isfinite(first.delta_m) and np.isfinite(first.h):
-            found.says("opened cell", page["title"], *parts)
+        change, denominator = (_clause(*pair) for pair in (("|Δm|", first.delta_m), ("|h|", first.h)))
+        parts = (f"{start}{place}: ", *change, " where ", *denominator, f", coordinate {first.j}")
+        found.says("opened cell", page["title"], *parts)
+    else:
+        found.same("opened cell", page["title"], f"{start}{place}")
     found.holds(
         "opened cell", page["title"].startswith(start + place), f"“{page['title']}” is not of {start}{place}"
     )
     found.same("way to the layer", page["layers"], f"All of layer {layer} →")
-    found.holds("table of the cell", not worst or len(page["rows"]) >= 3, f"it has {len(page['rows'])} rows")
+    rows = len(page["rows"])
+    found.holds("table of the cell", rows >= 3 if worst else rows == 0, f"it has {rows} rows")
     for row, wanted in zip(page["rows"], worst, strict=False):
         numbers = (wanted.h, wanted.delta_v, wanted.m, wanted.delta_m)
         found.says(
@@ -181,11 +181,16 @@ def _behind(found: Findings, page: dict[str, Any], run: Run, looked: Looked) -> 
     _next_words(found, page, run, step, k)
 
 
+def _clause(symbol: str, value: float) -> tuple[str | float, ...]:
+    """``|h| = 3·10⁻⁸``, or ``|h| is no number``."""
+    return (f"{symbol} = ", abs(value)) if np.isfinite(value) else (f"{symbol} is ", abs(value))
+
+
 def _next_words(found: Findings, page: dict[str, Any], run: Run, step: int, k: int) -> None:
     both = (run.baseline(step, run.variants[k].dtype).top, run.top(step, k))
     found.same("number of lines of next tokens", len(page["next"]), len(both))
     for words, start, top in zip(page["next"], ("next, with context:", "patched:"), both, strict=False):
-        parts: list[str | float] = [start]
+        parts: list[str | float] = [start] if top.texts else [f"{start} no number"]
         for text, share in zip(top.texts[:4], top.probabilities[:4].tolist(), strict=True):
             parts += [readable(text), float(share)]
         found.says("next tokens of the cell", words, *parts)

@@ -59,7 +59,8 @@ def worst(found: Findings, screen: dict[str, Any], run: Run, cell: Looked) -> No
         return
     if rows:
         found.says("table of the largest changes", told["alt"], f"The first is {rows[0].j}: ")
-    if told["rows"]:
+    found.same("number of rows of the largest changes", len(told["rows"]), len(rows))
+    if len(told["rows"]) == len(rows):
         shown = [(row[0], float(row[4])) for row in told["rows"]]
         found.same("rows of the largest changes", shown, [(str(r.j), float(r.delta_m)) for r in rows])
 
@@ -77,9 +78,10 @@ def compare_cards(found: Findings, screen: dict[str, Any], cards: dict[str, Card
         drawn = [(name, kind, *map(_near, sums)) for name, kind, *sums in shown["traces"]]
         traces: Any = card.figure.data
         wanted = [(t.name, t.type, _sum(t.x), _sum(t.y)) for t in traces]
-        if drawn:
+        found.same(f"number of the lines of figure {key}", len(drawn), len(wanted))
+        if len(drawn) == len(wanted):
             found.same(f"figure {key}'s lines", [d[0] for d in drawn if d[0]], [w[0] for w in wanted if w[0]])
-            if len(drawn) == len(wanted):
+            if True:
                 for (name, _, *have), (_, _, *want) in zip(drawn, wanted, strict=True):
                     found.holds(
                         f"figure {key}'s “{name}”", _alike(have, want), f"it draws {have}, not {want}"

@@ -200,7 +200,7 @@ def possible(tab: Reader) -> list[str]:
     """The names of the actions that can be done now."""
     names: list[str] = list(EVERYWHERE)
     if tab.place == "Live":
-        names += [*ON_LIVE, *(["back"] if tab.earlier else [])]
+        names += [*ON_LIVE, *(["back"] if tab.earlier else []), *(["forward"] if tab.later else [])]
     if tab.place in ("Layers", "Replay") and len(tab.run.variants) > 1:
         names.append("page_variant")
     if tab.place == "Layers":

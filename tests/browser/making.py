@@ -15,7 +15,18 @@ from tests.browser.curves import Looked
 from tests.browser.others import OTHERS
 from tests.browser.reading import read
 from tests.browser.records import ACTIVE, LONGEST
-from tests.browser.walk import DTYPES, PROMPTS, RULES, Shown, Walk, key_of, made_with, recorded_key
+from tests.browser.walk import (
+    BACK,
+    DTYPES,
+    FORWARD,
+    PROMPTS,
+    RULES,
+    Shown,
+    Walk,
+    key_of,
+    made_with,
+    recorded_key,
+)
 
 FOLDS: Final = {"all": "whole context", "all-but-bos": "all but the start"}
 
@@ -144,9 +155,19 @@ class Maker(Walk):
 
     def back(self, chance: random.Random) -> list[str]:
         self.done.append("back to the previous run")
+        self.later.append(self.shown)
         self.shown = self.earlier.pop()
+        return self._return(BACK, chance)
+
+    def forward(self, chance: random.Random) -> list[str]:
+        self.done.append("on to the next run")
+        self.earlier.append(self.shown)
+        self.shown = self.later.pop()
+        return self._return(FORWARD, chance)
+
+    def _return(self, button: str, chance: random.Random) -> list[str]:
         self.looked = Looked(metric=self.looked.metric)
-        self.hands.press("Back to the previous run")
+        self.hands.press(button)
         self.door.wait(self.shown.view)
         return self.check(chance)
 
@@ -161,7 +182,7 @@ class Maker(Walk):
 
     def open_file(self, chance: random.Random) -> list[str]:
         """The file of a run that was on screen."""
-        source = chance.choice([self.shown, *self.earlier])
+        source = chance.choice([self.shown, *self.earlier, *self.later])
         self.done.append(f"open the file of {self.door.run(source.view).context.prompt!r}")
         known = set(self.door.views())
         self.hands.open_file("run.ctxviz", self.door.content(source.view))
@@ -181,7 +202,7 @@ class Maker(Walk):
         self.done.append("reload")
         self.page.reload()
         self.page.wait_for_selector("[data-testid=stApp]")
-        for shown in (self.shown, *self.earlier):
+        for shown in (self.shown, *self.earlier, *self.later):
             # What a reader chose in a chart is kept while the page is open.
             shown.hidden = frozenset()
         return self.check(chance, 15)

@@ -138,7 +138,7 @@ def test_stop_acts_and_the_session_goes_on(new_tab: OpenTab, tiny: str) -> None:
     tab.page.get_by_role("spinbutton", name="Tokens").fill("2")
     tab.page.keyboard.press("Enter")
     tab.ready().press("Generate").writes(2).until("done")
-    tab.press("Back to the previous run").until("stopped")
+    tab.press("← Previous run").until("stopped")
     assert tab.tokens.count() == made
 
 

@@ -89,7 +89,7 @@ def test_a_run_is_replayed_from_the_page_and_the_first_one_is_a_click_away(
     tab.press("Replay this run")
     tab.page.get_by_text("The weights").first.wait_for()
     tab.says("bit for bit")
-    tab.press("Back to the previous run").says("made without replays")
+    tab.press("← Previous run").says("made without replays")
 
 
 def test_replays_are_drawn_live(new_tab: OpenTab, tiny: str) -> None:

@@ -128,7 +128,7 @@ def test_a_reload_keeps_all_runs_and_their_numbers(new_tab: OpenTab, tiny: str) 
     make(turn_to(tab, "Live"), "the four", 2)
     tab.page.reload()
     arrived(tab, "Live").until("done").writes(2)
-    tab.press("Back to the previous run")
+    tab.press("← Previous run")
     tab.page.wait_for_function("document.title === 'Live · the three · ctxviz'")
     assert runs_to_compare(tab) == everything
     other = new_tab(**tab.query)

@@ -30,6 +30,7 @@ FIRST_PATIENCE: Final = 30.0
 PROMPTS: Final = ("What colour is the circle?", "How many shapes are there?", "Describe the picture.")
 RULES: Final = ("direct", "stable", "floored")
 DTYPES: Final = ("float32", "bfloat16", "float16")
+BACK, FORWARD = "← Previous run", "Next run →"
 PLAIN: Final = Link()
 ASKED: Final = (
     "prompt", "model", "tokens", "update", "dtype", "fold", "step", "layer", "variant", "metric",
@@ -75,6 +76,7 @@ class Walk:
     widgets: Widgets = field(default_factory=Widgets)
     shown: Shown = field(default_factory=lambda: Shown(""))
     earlier: list[Shown] = field(default_factory=list)
+    later: list[Shown] = field(default_factory=list)
     looked: Looked = field(default_factory=Looked)
     sides: list[str] = field(default_factory=lambda: ["scale_ratio", "output_error"])
     place: str = "Live"
@@ -134,8 +136,8 @@ class Walk:
         found, page = Findings(), screen["live"]
         found.same("prompt", screen["prompt"], self.widgets.prompt)
         found.same("button", "Continue" in screen["buttons"], self._continues())
-        back = any(name.startswith("Back to the previous") for name in screen["buttons"])
-        found.same("way back", back, bool(self.earlier))
+        for way, runs in ((BACK, self.earlier), (FORWARD, self.later)):
+            found.same(f"the way “{way}”", way in screen["buttons"], bool(runs))
         found.same("told that settings differ", "difference" in screen["hints"], self._differs(run))
         if page and page["map"]:
             painted.outlined(found, page["map"], run, self.looked)
@@ -209,7 +211,8 @@ class Walk:
         raise TimeoutError("no new run appeared")
 
     def look_at(self, shown: Shown) -> None:
-        self.earlier = [*self.earlier, self.shown][-8:]
+        self.earlier = [*self.earlier, *self.later, self.shown][-8:]
+        self.later = []
         self.shown = shown
         self.looked = Looked(metric=self.looked.metric)
 
