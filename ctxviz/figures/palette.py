@@ -110,7 +110,12 @@ def as_json(variants: Sequence[Variant] = ()) -> dict[str, Any]:
         "floor_styles": {dtype: list(style) for dtype, style in FLOOR_STYLES.items()},
         "unpatched_styles": {dtype: list(style) for dtype, style in UNPATCHED_STYLES.items()},
         "variants": [
-            {"label": label(v, variants), "slug": v.slug, **asdict(variant_style(v, i))}
+            {
+                "label": label(v, variants),
+                "slug": v.slug,
+                "written": v.arithmetic == "written",
+                **asdict(variant_style(v, i)),
+            }
             for i, v in enumerate(variants)
         ],
     }

@@ -16,7 +16,11 @@ CHARTS: Final = ("tokens", "tvd", "logit_linf", "patch_ratio", "replay_tvd", "he
 _REFERENCES: Final = {
     "tvd": ("noise_floor_tvd", "unpatched_tvd"),
     "logit_linf": ("noise_floor_linf", "unpatched_linf"),
+    "replay_tvd": ("noise_floor_tvd", "unpatched_tvd"),
+    "held_tvd": ("unpatched_tvd",),
 }
+_REPLAYED: Final = ("replay_tvd", "held_tvd")
+"""Charts of weights that were run again: what is never written into weights is not in them."""
 
 
 def tokens_csv(run: Run) -> str:
@@ -39,7 +43,8 @@ def chart_csv(run: Run, chart: str) -> str:
     n = len(run)
     table: Table = {"step": list(range(n)), "token": new_texts(run, n)}
     for k, variant in enumerate(run.variants):
-        table[variant.label] = column(_numbers(run, chart, k, n))
+        if variant.arithmetic == "written" or chart not in _REPLAYED:
+            table[variant.label] = column(_numbers(run, chart, k, n))
     for name in _REFERENCES.get(chart, ()):
         table |= {f"{name} {dtype}": column(run.reference(name, dtype)[:n]) for dtype in run.dtypes}
     return to_csv(table)

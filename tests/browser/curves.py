@@ -69,6 +69,12 @@ def brief(name: str) -> str:
     return name.replace("bfloat16", "bf16").replace("float", "f")
 
 
+def drawn_variants(run: Run, chart: str) -> list[int]:
+    """The variants that a chart has: weights that are run again are written."""
+    again = chart in (AGAIN, HELD)
+    return [k for k, v in enumerate(run.variants) if v.arithmetic == "written" or not again]
+
+
 def references(run: Run, chart: str) -> dict[str, NDArray[np.float64]]:
     """The reference lines of a chart by their names, [steps] each, NaN where not measured."""
     measured = {
@@ -111,7 +117,8 @@ def lines(found: Findings, page: dict[str, Any], run: Run, looked: Looked, hidde
     found.same("marked token of the chart", page["chosen"], [] if looked.step is None else [str(looked.step)])
     _legend(found, page["legend"], run, title, hidden)
     parts: list[str | float] = [title, f"over {len(run)} token"]
-    for k, name in enumerate(map(brief, names(run))):
+    for k in drawn_variants(run, title):
+        name = brief(names(run)[k])
         drawn = line(run, title, k)
         values, lost = finite(drawn), int(np.isinf(drawn).sum())
         if name not in hidden:
@@ -125,13 +132,14 @@ def lines(found: Findings, page: dict[str, Any], run: Run, looked: Looked, hidde
 def _legend(
     found: Findings, legend: list[dict[str, Any]], run: Run, title: str, hidden: frozenset[str]
 ) -> None:
-    known = [*map(brief, names(run)), *references(run, title)]
+    known = [*(brief(names(run)[k]) for k in drawn_variants(run, title)), *references(run, title)]
     found.same("legend", [entry["text"] for entry in legend], known)
     found.same("words of the legend", [entry["said"] for entry in legend], [e["text"] for e in legend])
     away = [entry["text"] for entry in legend if not entry["shown"]]
     found.same("hidden lines", away, [name for name in known if name in hidden])
     look = {entry["text"]: entry for entry in legend}
-    for k, name in enumerate(map(brief, names(run))):
+    for k in drawn_variants(run, title):
+        name = brief(names(run)[k])
         if name in look:
             style = variant_style(run.variants[k], k)
             dash = "none" if style.dash == "solid" else style.dash.replace("px", "").replace(",", " ")

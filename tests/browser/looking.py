@@ -17,6 +17,10 @@ from tests.browser.reading import read
 PAGES: Final = ("Live", "Layers", "Replay", "Compare", "Pictures")
 
 
+ALARM_METRICS: Final = {"blow-up": "scale_ratio", "near-overflow": "scale_max_abs"}
+"""What the map shows after a click on an alarm that is seen in it."""
+
+
 class Reader(Maker):
     """Everything that a person can do; see :func:`possible`."""
 
@@ -45,6 +49,7 @@ class Reader(Maker):
         self.looked = replace(
             self.looked, step=alarm.step, layer=alarm.layer,
             variant=self.looked.variant if alarm.variant is None else alarm.variant,
+            metric=ALARM_METRICS.get(alarm.kind, self.looked.metric),
         )  # fmt: skip
         self.hands.click_alarm(index)
         return self.check(chance)
@@ -134,8 +139,8 @@ class Reader(Maker):
         text = readable(run.token(spot.step)[4])
         found.same("tooltip's token", rows[0] if rows else "", f"token {spot.step} “{text}”")
         told = {row[0]: row[1] for row in rows if isinstance(row, list)}
-        names = map(curves.brief, curves.names(run))
-        drawn = {name: curves.line(run, title, k) for k, name in enumerate(names)}
+        names = [curves.brief(name) for name in curves.names(run)]
+        drawn = {names[k]: curves.line(run, title, k) for k in curves.drawn_variants(run, title)}
         for name, values in (drawn | curves.references(run, title)).items():
             if name not in self.shown.hidden:
                 value = float(values[spot.step])

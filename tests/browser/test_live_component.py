@@ -235,7 +235,7 @@ def test_the_three_answers_are_those_of_the_records(watched):
         assert others == (~same).tolist()
     assert not (run.series("match", 2) == 1).all()
     assert page.locator(".without .said-words").inner_text() == "·Dear·<b>sand⏎…"
-    assert page.locator(".without b").all_inner_texts() == ["Without it"]
+    assert page.locator(".without b").all_inner_texts() == ["Without the context"]
 
 
 def test_without_its_text_the_third_answer_says_so(watched):

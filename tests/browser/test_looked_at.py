@@ -174,8 +174,12 @@ def test_an_alarm_opens_its_cell_and_brings_it_into_view(tab: Tab, run: Run, siz
         words.click()
         alarm = found[k]
         assert alarm.layer is not None
-        check(tab, alarm.step, alarm.layer, alarm.variant or 0)
+        seen_in = {"blow-up": {"metric": "scale_ratio"}}.get(alarm.kind, {})
+        check(tab, alarm.step, alarm.layer, alarm.variant or 0, **seen_in)
         assert tab.page.locator(".alarms .list").is_hidden()
+        if alarm.kind == "replay-failure":
+            chosen = tab.page.locator(".lines [role=tab][aria-selected=true]")
+            assert chosen.get_attribute("title") == "TVD when the weights run again"
         for place in (".behind h3", ".behind .scatter"):
             until(lambda place=place: in_view(tab, place), tab.page)
 

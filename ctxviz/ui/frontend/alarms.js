@@ -7,7 +7,7 @@ const SHOWN = 12;
 const MARKS = { mismatch: "✗", uncontrolled: "!", "blow-up": "▲", swallowed: "↧", dead: "†" };
 
 export class Alarms {
-  // `pick` is called with step, layer and variant of the alarm that was pressed.
+  // `pick` is called with step, layer, variant and kind of the alarm that was pressed.
   constructor(pick) {
     this.pick = pick;
     this.button = el("button", { type: "button", class: "count", "aria-expanded": "false", hidden: "" });
@@ -50,7 +50,7 @@ export class Alarms {
     const button = el("button", { type: "button", class: "alarm-words" }, words);
     button.addEventListener("click", () => {
       this.open(false);
-      this.pick(step, layer, variant);
+      this.pick(step, layer, variant, kind);
     });
     return [mark, button];
   }

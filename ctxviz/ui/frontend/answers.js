@@ -44,10 +44,10 @@ export class Answers {
     if (without) {
       const words = without.texts.map((text) => el("bdi", {}, text));
       const how = "unpatched, its own text:";
-      this.without.say("Without it", how, without.ended ? words : [...words, "…"]);
+      this.without.say("Without the context", how, without.ended ? words : [...words, "…"]);
     } else {
       const why = busy || writing ? "told when the run has ended" : fault || "not made for this run";
-      this.without.say("Without it", "", [why]);
+      this.without.say("Without the context", "", [why]);
     }
   }
 }

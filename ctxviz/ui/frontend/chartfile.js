@@ -3,7 +3,7 @@
 import { label } from "./axes.js";
 import { svg } from "./look.js";
 import { pictureOf } from "./linepicture.js";
-import { drawing, sample, widthOf, wrapped } from "./pen.js";
+import { drawing, elsewhere, sample, widthOf, wrapped } from "./pen.js";
 
 const LEAST = { width: 640, height: 360 };
 const TITLE = 17;
@@ -16,7 +16,7 @@ export function chartFile(data, frame, state, title) {
   const { theme } = frame;
   const [width, high] = [Math.max(LEAST.width, frame.width), Math.max(LEAST.height, frame.height)];
   const picture = pictureOf(data, { ...frame, width, height: high, compact: false }, state, { cursor: null });
-  const head = wrapped(title, width - 16, TITLE, theme.font, 600);
+  const head = wrapped(title, width - 16, TITLE, elsewhere(theme.font), 600);
   const top = 10 + head.length * (TITLE + 5);
   const rows = legendRows(picture, width, theme);
   const height = top + high + rows.length * LINE + 10;
@@ -44,7 +44,7 @@ function legendRows({ shown, marks }, width, theme) {
   let x = Infinity;
   for (const { text, look } of entries) {
     const start = look ? KEY : 0;
-    const room = start + widthOf(text, 14, theme.font) + 20;
+    const room = start + widthOf(text, 14, elsewhere(theme.font)) + 20;
     if (x + room > width - 8) {
       rows.push(svg("g"));
       x = 0;

@@ -68,7 +68,9 @@ export function chartsOf(run) {
 export function chartData(source, about) {
   const { run, tokens } = source;
   const { same = "same", tie = "tie" } = about;
-  const lines = run.look.variants.map(({ label, color, dash, symbol }, k) => {
+  // What is never written into weights is not run again.
+  const variants = run.look.variants.map((look, k) => ({ ...look, k })).filter(({ written }) => written || !about.extra);
+  const lines = variants.map(({ label, color, dash, symbol, k }) => {
     const of = (step) => tokens[step].variants[k];
     const mark = (step) => (of(step)[same] || of(step)[about.value] === null ? "" : of(step)[tie] ? "tie" : "differs");
     // Only the building pass's token is known.
@@ -97,7 +99,7 @@ export function fileName(run, ...parts) {
 }
 
 // Room for a legend is little: f32 for float32, bf16 for bfloat16.
-function brief(label) {
+export function brief(label) {
   return label.replace(/float(?=\d\d)/, "f");
 }
 

@@ -1,5 +1,6 @@
 // One figure large: while a run is at work the live figure itself, once it rests the full Plotly figure.
 
+import { brief } from "./charts.js";
 import { Figure } from "./figure.js";
 import { el } from "./look.js";
 
@@ -38,8 +39,8 @@ export class Enlarged {
     redraw();
   }
 
-  // A figure fetched from `address`, drawn by Plotly.
-  async showFigure(address) {
+  // A figure fetched from `address`, drawn by Plotly; lines whose brief names are `hidden` are so there too.
+  async showFigure(address, hidden) {
     this.close();
     const dialog = this.dialog(() => figure?.end());
     const style = getComputedStyle(this.home);
@@ -57,7 +58,7 @@ export class Enlarged {
       if (this.shown !== dialog) return;
       figure = new Figure(dialog);
       said.remove();
-      figure.update({ data: { ...card, figure: tall(card.figure) }, setTriggerValue: () => {} });
+      figure.update({ data: { ...card, figure: tall(card.figure, hidden) }, setTriggerValue: () => {} });
     } catch {
       said.textContent = "The figure could not be drawn; close this and try again.";
     }
@@ -90,8 +91,9 @@ export class Enlarged {
 }
 
 // The figure as high as the window.
-function tall(figure) {
+function tall(figure, hidden) {
   const drawn = JSON.parse(figure);
+  for (const trace of drawn.data) if (hidden.has(brief(trace.name ?? ""))) trace.visible = "legendonly";
   drawn.layout.height = Math.max(320, window.innerHeight - MARGIN);
   return JSON.stringify(drawn);
 }

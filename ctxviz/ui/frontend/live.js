@@ -17,6 +17,12 @@ const FITS = 3;
 const LEAST = { figure: 120, cell: 112 };
 // Figures stand one above the other where the view is narrower, as in live.css.
 const NARROW = 620;
+// Where an alarm is seen, if it is in one of the live figures.
+const SHOWN_IN = {
+  "blow-up": { metric: "scale_ratio" },
+  "near-overflow": { metric: "scale_max_abs" },
+  "replay-failure": { chart: "replay_tvd" },
+};
 const SHEETS = ["live.css", "chart.css"];
 
 // Called by Streamlit at first, at every change of its data or theme, and for no other reason.
@@ -27,7 +33,7 @@ class Live {
     this.root = root;
     this.count = 0;
     this.stage = null;
-    this.alarms = new Alarms((step, layer, variant) => this.pick(step, layer, variant));
+    this.alarms = new Alarms((...place) => this.follow(...place));
     this.parts = this.build();
     this.large = new Enlarged(this.parts.view);
     this.resized = new ResizeObserver(() => this.changed());
@@ -196,6 +202,14 @@ class Live {
     return cell ? { step: cell.step, layer: cell.layer, variant: cell.variant } : {};
   }
 
+  // An alarm that was chosen: its place, in the figure where it shows.
+  follow(step, layer, variant, kind) {
+    const { metric, chart } = SHOWN_IN[kind] ?? {};
+    if (metric) this.focus = { ...this.focus, metric };
+    if (chart) this.stage.showChart(chart);
+    this.pick(step, layer, variant);
+  }
+
   // A token or cell that was chosen: it is outlined, and what lies behind it is brought into view.
   pick(step, layer, variant = null) {
     this.look({ step, layer, ...(variant === null ? {} : { variant }) }, { picked: true });
@@ -234,7 +248,8 @@ class Live {
     // The cell that is opened has its own variant until the answer to a later choice is there.
     const { step = 0, layer = 0, variant = shown } = this.opened();
     const query = new URLSearchParams({ name, metric: focus.metric, step, layer, variant: name === "cell" ? variant : shown });
-    this.large.showFigure(`/_ctxviz/figure/${source.id}?${query}`);
+    const hidden = name === stage.about.key ? stage.chart.state.hidden : new Set();
+    this.large.showFigure(`/_ctxviz/figure/${source.id}?${query}`, hidden);
   }
 }
 
@@ -247,7 +262,11 @@ function mine(actions, current) {
 // Ctrl and Enter in the prompt: Streamlit takes the text, then the button is pressed.
 function generate(event) {
   if (!event.target.closest?.(".st-key-prompt")) return;
-  setTimeout(() => document.querySelector(".st-key-generate button")?.click(), 60);
+  setTimeout(() => {
+    // A field that keeps the focus keeps the room of a long prompt, above the words of the run.
+    event.target.blur();
+    document.querySelector(".st-key-generate button")?.click();
+  }, 60);
 }
 
 function put(node, text) {

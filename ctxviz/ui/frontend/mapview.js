@@ -96,6 +96,9 @@ export class MapView {
     const { map, look } = this;
     map.node.setAttribute("aria-label", map.describe(this.run.look.variants[look.variant].label));
     drawLegend(this.legend, legendEntries(map));
+    const [least, most] = this.scale.extremes ?? [];
+    if (least === most && map.table.n > 1)
+      this.legend.append(el("span", {}, `Every value is ${this.scale.words(least)}.`));
     if (map.unmarked) this.legend.append(el("span", {}, "Marks appear when zoomed in."));
     if (map.crowded) this.legend.append(el("span", {}, `Tokens share pixels: ${this.scale.shared}.`));
   }

@@ -17,9 +17,18 @@ export function dashList(dash = "solid") {
 // A coordinate to a tenth of a px, which keeps paths short.
 export const tenth = (x) => Math.round(x * 10) / 10;
 
+// `font` is a family, or several of which the widest counts.
 export function widthOf(text, size, font, weight = 400) {
-  ruler.font = `${weight} ${size}px ${font}`;
-  return ruler.measureText(text).width;
+  const widths = [font].flat().map((family) => {
+    ruler.font = `${weight} ${size}px ${family}`;
+    return ruler.measureText(text).width;
+  });
+  return Math.max(...widths);
+}
+
+// The families with which a file may be drawn: the page's own is not at hand outside of the page.
+export function elsewhere(font) {
+  return [font, "Verdana", "sans-serif"];
 }
 
 // Lines of whole words that are at most `room` wide; a longer word is broken.

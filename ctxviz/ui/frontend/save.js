@@ -2,7 +2,7 @@
 
 import { label } from "./axes.js";
 import { el, svg } from "./look.js";
-import { wrapped } from "./pen.js";
+import { elsewhere, widthOf, wrapped } from "./pen.js";
 
 const TITLE = { size: 15, line: 20, under: 12 };
 const LINE = 26;
@@ -42,7 +42,7 @@ export function saveButtons(what, name, files) {
 export function standalone(drawing, title, legend, theme) {
   const [width, height] = ["width", "height"].map((name) => Number(drawing.getAttribute(name)));
   const rows = legendRows(legend, width, theme);
-  const heading = wrapped(title, width - 16, TITLE.size, theme.font);
+  const heading = wrapped(title, width - 16, TITLE.size, elsewhere(theme.font), 600);
   const top = heading.length * TITLE.line + TITLE.under;
   const total = top + height + rows.length * LINE + 8;
   const root = svg("svg", { width, height: total, viewBox: `0 0 ${width} ${total}` });
@@ -63,12 +63,10 @@ export function standalone(drawing, title, legend, theme) {
 }
 
 function legendRows(legend, width, theme) {
-  const context = document.createElement("canvas").getContext("2d");
-  context.font = `14px ${theme.font}`;
   const rows = [];
   let x = Infinity;
   for (const { swatch, text } of legend) {
-    const room = 46 + context.measureText(text).width + 18;
+    const room = 46 + widthOf(text, 14, elsewhere(theme.font)) + 18;
     if (x + room > width - 8) {
       rows.push(svg("g"));
       x = 0;

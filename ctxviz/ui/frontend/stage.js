@@ -114,6 +114,12 @@ export class Stage {
     return figure;
   }
 
+  // The tab of that chart, if the run has it.
+  showChart(key) {
+    const i = this.charts.findIndex((about) => about.key === key);
+    if (i >= 0) this.showTab(i);
+  }
+
   // The tab and its chart; zoom belongs to one quantity.
   showTab(i) {
     this.about = this.charts[i];

@@ -37,6 +37,9 @@ export class TokenStrip {
     }
     node.append(...fresh);
     if (fresh.length && source.busy && atEnd) node.scrollTop = node.scrollHeight;
+    // Once it is written it is read from its beginning.
+    if (this.wasBusy && source.ended && atEnd) node.scrollTop = 0;
+    this.wasBusy = source.busy;
     this.select(selected);
   }
 
