@@ -112,14 +112,17 @@ def parts(tab: Tab) -> dict[str, Locator]:
     """What must be seen without scrolling, by name."""
     live, page = LiveView(tab.page), tab.page
     buttons = {name: page.get_by_role("button", name=name, exact=True) for name in ("Step", "Stop")}
+    answer = {"first chip": live.chips.nth(0), "second chip": live.chips.nth(LEAST_CHIPS - 1)}
+    if live.view.get_attribute("data-state") == "running":
+        # What is written is followed: its first tokens may have been scrolled away.
+        answer = {"the answer": page.locator(".strip")}
     return {
         "prompt": page.get_by_role("textbox", name="Prompt"),
         "Generate": page.locator(".st-key-generate button:visible"),
         **buttons,
         "headline": page.locator(".headline"),
         "status": page.locator(".status-words"),
-        "first chip": live.chips.nth(0),
-        "second chip": live.chips.nth(LEAST_CHIPS - 1),
+        **answer,
         "map": live.map.locator("canvas"),
         "chart": live.chart,
         "tabs": live.lines.locator(".tabs"),
