@@ -87,6 +87,9 @@ class Worker(JobList):
             job.halted = True
             if job.parked:
                 self._park(job)
+            else:
+                # What is in progress may take its time: a part of a long prompt, a token of a large model.
+                job.view.tell(stage="stopping", progress=job.view.progress)
             self._changed.notify_all()
 
     def end(self, view_id: str) -> None:

@@ -215,6 +215,17 @@ def test_the_last_step_ends_the_job_instead_of_pausing(stage: Stage) -> None:
     assert stage.log == ["A", "a"]
 
 
+def test_a_stop_is_told_before_what_is_in_progress_is_done(stage: Stage) -> None:
+    view = stage.job("A", ENDLESS)
+    until(lambda: "A" in stage.log)
+    stage.gate.clear()
+    stage.worker.stop(view.id)
+    assert (view.state, view.stage) == ("running", "stopping")
+    stage.gate.set()
+    until(lambda: view.state == "stopped")
+    assert view.stage == ""
+
+
 def test_a_paused_job_can_be_stopped(stage: Stage) -> None:
     view = stage.job("A", [True] * 5, tokens=1)
     until(lambda: view.state == "paused")
