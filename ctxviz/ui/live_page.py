@@ -46,10 +46,11 @@ def _follow(session: Session, did: Did) -> None:
 
 def _draw_prompt(session: Session, link: Link, under_way: bool) -> None:
     """The prompt and the three buttons, and under them what else a run can begin with."""
+    goes_on = session.may_continue(link)
     with st.container(horizontal=True, key="prompt-row"):
         controls.draw_prompt()
         st.button(
-            "Continue" if session.may_continue(link) else "Generate",
+            "Continue" if goes_on else "Generate",
             type="primary",
             key="generate",
             on_click=page.attempt(session.generate),
@@ -63,6 +64,14 @@ def _draw_prompt(session: Session, link: Link, under_way: bool) -> None:
         )
         st.button("Stop", key="stop", on_click=session.stop, disabled=not under_way)
     with st.container(horizontal=True, key="ways", vertical_alignment="center"):
+        if goes_on:
+            st.button(
+                "Start over",
+                type="tertiary",
+                key="start_over",
+                on_click=page.attempt(session.start),
+                help="A new run of the same prompt and settings; this one stays to return to.",
+            )
         controls.draw_examples()
         picture_panel.draw(session, link.model)
         library.draw(session)

@@ -11,7 +11,7 @@ import streamlit as st
 from ctxviz.errors import CtxvizError
 from ctxviz.ui import controls, fold_control, messages, picture_jobs, tab
 from ctxviz.ui.session import Session
-from ctxviz.ui.url_state import Link, fits_in_link, from_query, to_query, unseen_scenes
+from ctxviz.ui.url_state import VIEWS, Link, fits_in_link, from_query, to_query, unseen_scenes
 from ctxviz.ui.watching import Watches
 from ctxviz.ui.worker import worker
 
@@ -41,11 +41,14 @@ def end(session: Session) -> None:
     """Say in the address what is looked at, let a reload find the run, and draw again when it has changed."""
     link = session.described(controls.chosen(session.focus))
     fold = fold_control.for_link(link.fold, len(session.used(link.model)), len(link.scenes))
+    page = st.session_state.get("page", "")
+    # Which of its views Compare shows is nothing to the other pages.
+    view = link.view if page == "Compare" else VIEWS[0]
     session.note(session.view, recorded=session.recorded, sweep=session.sweep)
     tab.remember(
         session.tab,
-        to_query(replace(link, fold=fold)),
-        page=st.session_state.get("page", ""),
+        to_query(replace(link, fold=fold, view=view)),
+        page=page,
         resume=_resume,
     )
     session.watches.end()

@@ -216,6 +216,15 @@ def tables(run: Run) -> dict[str, pa.Table]:
 
 
 class TestStopAndContinue:
+    def test_a_stopped_run_can_be_made_anew_and_stays(self, tiny_folder: Path) -> None:
+        page = self.stopped(tiny_folder)
+        first = run_of(page)
+        page.press("start_over").wait(lambda: page.session.view.run is not None)
+        page.press("stop").wait_for("stopped", "done")
+        assert run_of(page) is not first
+        assert run_of(page).context == first.context
+        assert run_of(page.press("back")) is first
+
     @staticmethod
     def stopped(folder: Path, tokens: int = 120, **query: str) -> Page:
         """A run of so many tokens that was stopped after its first ones."""
@@ -500,3 +509,10 @@ def test_a_pick_and_another_metric_told_at_once_are_both_in_the_address() -> Non
     page.run()
     wanted = {"step": "5", "layer": "2", "metric": "scale_ratio"}
     assert {name: page.at.query_params[name] for name in wanted} == wanted
+
+
+def test_which_view_compare_shows_is_said_on_compare_alone() -> None:
+    page = Page(view="pair")
+    assert "view" not in page.at.query_params
+    assert turn_to(page, "compare").at.query_params["view"] == "pair"
+    assert "view" not in turn_to(page, "live").at.query_params

@@ -206,6 +206,7 @@ def possible(tab: Reader) -> list[str]:
     names: list[str] = list(EVERYWHERE)
     if tab.place == "Live":
         names += [*ON_LIVE, *(["back"] if tab.earlier else []), *(["forward"] if tab.later else [])]
+        names += ["start_over"] if tab.goes_on else []
     if tab.place in ("Layers", "Replay") and len(tab.run.variants) > 1:
         names.append("page_variant")
     if tab.place == "Layers":

@@ -35,15 +35,19 @@ class Maker(Walk):
     """The actions that make or bring back runs."""
 
     def generate(self, chance: random.Random) -> list[str]:
-        if self._continues():
+        if self.goes_on:
             self.done.append("continue")
             self.hands.press("Continue")
             return self._finish(chance, [])
         self.done.append(f"generate {self.widgets.wish}")
         return self._start("Generate", chance)
 
+    def start_over(self, chance: random.Random) -> list[str]:
+        self.done.append("start over")
+        return self._start("Start over", chance)
+
     def step(self, chance: random.Random) -> list[str]:
-        if self._continues():
+        if self.goes_on:
             self.done.append("step")
             before = len(self.run)
             self.hands.press("Step")
@@ -61,7 +65,7 @@ class Maker(Walk):
 
     def stop(self, chance: random.Random) -> list[str]:
         """Begin a run and stop it a moment later."""
-        if self._continues():
+        if self.goes_on:
             return self.generate(chance)
         self.done.append(f"generate {self.widgets.wish} and stop")
         return self._start("Generate", chance, stop=chance.random())

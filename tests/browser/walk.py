@@ -135,7 +135,8 @@ class Walk:
     def _live(self, screen: Screen, run: Run) -> list[str]:
         found, page = Findings(), screen["live"]
         found.same("prompt", screen["prompt"], self.widgets.prompt)
-        found.same("button", "Continue" in screen["buttons"], self._continues())
+        for button in ("Continue", "Start over"):
+            found.same(f"button {button}", button in screen["buttons"], self.goes_on)
         for way, runs in ((BACK, self.earlier), (FORWARD, self.later)):
             found.same(f"the way “{way}”", way in screen["buttons"], bool(runs))
         found.same("told that settings differ", "difference" in screen["hints"], self._differs(run))
@@ -155,7 +156,9 @@ class Walk:
         more = bool(settings.replays or run.context.images) or settings.hold is not None
         return more or run.model.key != self.model or made_with(run) != self.widgets
 
-    def _continues(self) -> bool:
+    @property
+    def goes_on(self) -> bool:
+        """Whether the run on screen can be continued as things are chosen."""
         about = self.door.views()[self.shown.view]
         rests = about["state"] in ("paused", "stopped") and about["goes_on"]
         return rests and self.shown.wish == self.widgets.wish
