@@ -187,6 +187,7 @@ def _draw_rules(cells: list[tuple[Variant, Run, int]]) -> None:
         column_config=columns,
         column_order=[name for name in _RULE_COLUMNS if name in table],
         hide_index=True,
+        placeholder="",
         key="rules",
         alt=f"{counted(len(next(iter(table.values()), [])), 'row')}, one per rule and precision.",
     )

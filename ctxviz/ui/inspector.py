@@ -57,6 +57,7 @@ def draw_worst(run: Run, step: int, layer: int, variant: int) -> None:
         {name: [_cell(row, name) for row in worst] for name in _COLUMNS},
         column_config=_COLUMNS,
         hide_index=True,
+        placeholder="",
         alt=_alt(worst),
         key="worst",
     )

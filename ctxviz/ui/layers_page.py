@@ -207,6 +207,7 @@ def _draw_list(session: Session, shown: list[Alarm], key: str) -> None:
         column_config=columns,
         column_order=list(_ALARM_COLUMNS),
         hide_index=True,
+        placeholder="",
         on_select=lambda: _follow(session, key),
         selection_mode="single-row",
         key=key,

@@ -72,14 +72,20 @@ class Session(TabPictures, TabSweep, TabRuns):
 
     def follow(self, link: Link) -> None:
         """Look at what a link says: at once in a run of its prompt, else when its run is made."""
-        run = self.view.run
         self.link = link
-        of_its_prompt = (
-            run is not None
-            and run.context.prompt == link.prompt
-            and run.context.image_sha256 == hashes(self.used(link.model))
-        )
-        self.focus = _focus_of(link) if of_its_prompt else Focus(metric=link.metric)
+        self.focus = _focus_of(link) if self._shows_prompt_of(link) else Focus(metric=link.metric)
+
+    def _shows_prompt_of(self, link: Link) -> bool:
+        """Whether the run on screen is of a link's prompt and pictures."""
+        run = self.view.run
+        pictures = hashes(self.used(link.model))
+        return run is not None and (run.context.prompt, run.context.image_sha256) == (link.prompt, pictures)
+
+    def _awaits(self, link: Link) -> bool:
+        """Whether ``link`` asks for the run of which the address said what to look at, and which was not
+        made yet; after a reload it may be on screen."""
+        made = not self.recorded and self._shows_prompt_of(link)
+        return self.link is not None and _same_run(self.link, link) and not made
 
     def described(self, link: Link) -> Link:
         """What the address is to say: the settings in ``link``, with what is or will be looked at."""
@@ -111,7 +117,7 @@ class Session(TabPictures, TabSweep, TabRuns):
         worker().submit(run_job(view, link.model, link.prompt, settings, tokens, pictures))
         worker().end(self.view.id)
         ASKED[view] = Asked(pictures, settings.fold)
-        awaited = self.link if self.link is not None and _same_run(self.link, link) else None
+        awaited = self.link if self._awaits(link) else None
         self.look_at(view)
         if awaited is not None:
             self.link = awaited

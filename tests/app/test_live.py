@@ -344,7 +344,7 @@ def test_a_file_that_is_no_run_is_a_sentence(recorded: Run) -> None:
 
 def test_the_name_of_a_download_is_plain() -> None:
     run = synthetic_run(2, 16, 1)
-    assert file_name(run) == "synthetic-as-a-slightly-irritable-robot-on-mars.ctxviz"
+    assert file_name(run) == "synthetic-as-a-slightly-irritable.ctxviz"
 
 
 def test_a_span_is_picked_in_the_prompts_own_tokens(tiny_folder: Path) -> None:

@@ -151,13 +151,13 @@ class TestLayers:
 
     def test_what_nobody_chose_is_said_to_be_so(self) -> None:
         page = at("layers")
-        assert "Not chosen by you: the smallest denominator of this run." in page.texts()
+        assert "Not chosen by you: smallest |h| of this run." in page.texts()
         page.at.number_input("inspect_step").set_value(5)
         page.run()
         assert "Not chosen by you" not in page.texts()
         page.session.pick(5, None, 0)
         page.run()
-        assert "Layer not chosen by you: the smallest denominator of this token." in page.texts()
+        assert "Not chosen by you: smallest |h| of this token." in page.texts()
 
     def test_another_variant_has_its_multiplier(self) -> None:
         page = at("layers", variant="1")
@@ -703,3 +703,14 @@ def test_the_files_of_a_patch_are_what_they_say(tiny_folder: Path, tmp_path: Pat
     assert len(load_patch(path)[0]) == model.n_layers
     data = adapter_zip(built.patches, base_model="m", dtype="float32", stored_scales=built.stored_scales)
     assert "adapter_config.json" in zipfile.ZipFile(BytesIO(data)).namelist()
+
+
+@pytest.mark.parametrize(("name", "query"), [("layers", {}), ("compare", {"view": "rules"})])
+def test_an_empty_cell_of_a_table_is_empty(name: str, query: dict[str, str], own_sweeps: Path) -> None:
+    """Streamlit would write None there, beside words that say what an empty cell means."""
+    kept_cells(own_sweeps / "one", synthetic_run(4, 8, 3))
+    found = at(name, **query).at.dataframe
+    assert found
+    for table in found:
+        assert table.proto.HasField("placeholder")
+        assert table.proto.placeholder == ""

@@ -485,6 +485,17 @@ class TestBackAndForth:
         seen = [len(run_of(page.press("forward"))) for _ in range(2)]
         assert (seen, self.ways(page), self.names(page)) == ([2, 3], (True, False), known)
 
+    def test_what_was_looked_at_before_a_reload_is_nothing_to_the_next_run(
+        self, tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        page = Page(model=str(tiny_folder), tokens="2", prompt="the").press("generate").wait_for("done")
+        page.session.pick(1, 0, 0)
+        again = reloaded(page.run(), monkeypatch)
+        assert (again.session.focus.step, again.at.query_params["step"]) == (1, "1")
+        again.press("generate").wait_for("done")
+        assert again.session.focus.step is None
+        assert "step" not in again.at.query_params
+
     def test_a_new_run_after_going_back_leaves_the_others_to_return_to(self) -> None:
         page = self.opened(1, 2, 3)
         page.press("back").press("back")
