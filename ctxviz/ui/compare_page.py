@@ -14,7 +14,16 @@ from ctxviz.figures.sweeps import QUANTITIES, first_layer_field, first_layer_lin
 from ctxviz.figures.text import counted, readable
 from ctxviz.run import Run
 from ctxviz.settings import Variant
-from ctxviz.ui import choice, collection, compare_pair, components, messages, page, sweep_form
+from ctxviz.ui import (
+    choice,
+    collection,
+    compare_pair,
+    components,
+    link_unmade,
+    messages,
+    page,
+    sweep_form,
+)
 from ctxviz.ui.number_columns import with_words
 from ctxviz.ui.session import Session
 from ctxviz.ui.url_state import VIEWS
@@ -93,6 +102,7 @@ def _draw_variants(session: Session) -> None:
     if not runs:
         messages.tell("note", "There is no run yet; make one on the Live page.", "empty")
         return
+    link_unmade.draw(session)
     first = collection.name_of(session, session.view.run)
     run = runs[
         choice.choose("Run", runs, "compare_run", lambda name: collection.described(name, runs[name]), first)

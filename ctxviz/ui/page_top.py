@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from ctxviz.run import Run
-from ctxviz.ui import messages, page, run_card
+from ctxviz.ui import link_unmade, messages, page, run_card
 from ctxviz.ui.session import Session
 
 
@@ -16,5 +16,6 @@ def draw(title: str, session: Session) -> tuple[Run, int] | None:
         messages.heading(2, title, "page-head")
         variant = run_card.draw_variant(session, run) if run is not None and len(run) else 0
     page.draw_notices(session)
+    link_unmade.draw(session)
     finished = run_card.finished(session)
     return None if finished is None else (finished, variant)
