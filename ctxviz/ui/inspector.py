@@ -34,15 +34,15 @@ def draw_cell_choice(session: Session, run: Run, focus: Focus, reason: str = "")
     token = readable(run.token(focus.step or 0)[4])
     with st.container(horizontal=True, key="inspector-choice", vertical_alignment="center"):
         messages.heading(2, f"Behind token {focus.step}, “{token}”, in layer {focus.layer}", "inspector-head")
-        if why := _opened(run, session.focus) or reason:
+        if why := _opened(session, run) or reason:
             messages.hint(why, "opened")
         st.number_input("Token", 0, len(run) - 1, key="inspect_step", on_change=follow)
         st.number_input("Layer", 0, run.model.n_layers - 1, key="inspect_layer", on_change=follow)
 
 
-def _opened(run: Run, chosen: Focus) -> str:
+def _opened(session: Session, run: Run) -> str:
     """What the cell that is opened is where the reader did not choose it; empty where they did."""
-    what = looked_at.opened_by_itself(run, chosen)
+    what = looked_at.opened_by_itself(run, session.focus, still=not session.view.active)
     return f"Not chosen by you: {what[:1].lower()}{what[1:]}." if what else ""
 
 

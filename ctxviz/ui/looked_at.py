@@ -31,11 +31,15 @@ def inspected(run: Run, focus: Focus, *, still: bool) -> Focus | None:
     return replace(focus, step=worst.step, layer=worst.layer, variant=variant)
 
 
-def opened_by_itself(run: Run, focus: Focus) -> str:
-    """What the cell is that :func:`inspected` opens, where not all of it was picked; empty where it was."""
+def opened_by_itself(run: Run, focus: Focus, *, still: bool = True) -> str:
+    """What the cell is that :func:`inspected` opens, where not all of it was picked; empty where it was.
+
+    Of a run that does not stand ``still`` it is said up to which token that holds.
+    """
     variant = focus.variant if focus.variant < len(run.variants) else 0
     if not _has_token(run, focus):
-        return _worst(run, variant).what.format("this run")
+        worst = _worst(run, variant)
+        return worst.what.format("this run" if still else f"this run up to token {worst.last}")
     if not _has_layer(run, focus):
         return _worst(run, variant, focus.step).what.format("this token")
     return ""
@@ -53,6 +57,8 @@ class _Worst(NamedTuple):
     step: int
     layer: int
     what: str
+    last: int
+    """The last token that was looked at."""
 
 
 def _worst(run: Run, variant: int, step: int | None = None) -> _Worst:
@@ -69,7 +75,7 @@ def _worst(run: Run, variant: int, step: int | None = None) -> _Worst:
     else:
         place, what = 0, "First patched layer of {}"
     row, layer = np.unravel_index(int(place), values.shape)
-    return _Worst(start + int(row), first + int(layer), what)
+    return _Worst(start + int(row), first + int(layer), what, end - 1)
 
 
 def counts(run: Run, step: int, layer: int, variant: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 import zipfile
 from dataclasses import replace
@@ -277,10 +278,16 @@ class TestLayers:
         page = Page(model=slowed(tiny_folder, monkeypatch), tokens="200", prompt="the", replay="same")
         page.press("generate").wait(lambda: len(page.session.view.run or ()) > 1)
         turn_to(page, name)
-        assert "The figures are as of token " in page.texts()
+        (shown,) = re.findall(r"The figures are as of token (\d+);", page.texts())
+        if name == "layers":
+            (told,) = re.findall(
+                r"Not chosen by you: smallest \|h\| of this run up to token (\d+)\.", page.texts()
+            )
+            assert int(told) >= int(shown)
         assert watching.how_far(page.session.view)[1].endswith(" of 200")
         page.press("refresh").press("stop-card").wait_for("stopped")
         assert "The figures are as of token " not in page.texts()
+        assert ("Not chosen by you: smallest |h| of this run." in page.texts()) == (name == "layers")
 
     def test_coordinates_that_were_not_kept_are_said_to_be_missing(self) -> None:
         page = at("layers")
