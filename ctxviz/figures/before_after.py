@@ -82,7 +82,7 @@ def answers(run: Run, variant: int, found: WithoutPictures | None) -> tuple[Answ
     n, pictures = len(run), len(run.context.images)
     whole = "the picture" if pictures <= 1 else "the pictures"
     dropped = folded_pictures(run.context) if found is None else found.dropped
-    without = _dropped_words(dropped, pictures)
+    without = dropped_words(dropped, pictures)
     ids = [run.token(k)[3] for k in range(n)]
     ended = run.outcome is not None
     written = tuple(run.token(k)[4] for k in range(n))
@@ -98,12 +98,12 @@ def answers(run: Run, variant: int, found: WithoutPictures | None) -> tuple[Answ
     return tuple(made)
 
 
-def _dropped_words(dropped: Sequence[int], pictures: int) -> str:
-    """``it`` or ``them`` where every picture is dropped, their numbers where others stay."""
+def dropped_words(dropped: Sequence[int], pictures: int) -> str:
+    """``the picture`` or ``the pictures`` where every one is dropped, their numbers where others stay."""
     if pictures <= 1:
-        return "it"
+        return "the picture"
     if len(dropped) in (0, pictures):
-        return "them"
+        return "the pictures"
     *first, last = (str(k + 1) for k in dropped)
     return f"pictures {', '.join(first)} and {last}" if first else f"picture {last}"
 

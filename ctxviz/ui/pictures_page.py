@@ -119,8 +119,9 @@ def _draw_before_after(session: Session, run: Run, variant: int) -> None:
     _draw_answers(
         run, answers, [answer_parts.parts_of(*one, specials) for one in zip(answers, ids, strict=True)]
     )
-    cost = f"Reads the prompt without its picture once for each of {counted(len(run), 'token')}, at most."
-    picture_asking.draw(session, run, question, "Ask without the picture", cost)
+    dropped = before_after.dropped_words(folded_pictures(run.context), len(run.context.images))
+    cost = f"Reads the prompt without {dropped} once for each of {counted(len(run), 'token')}, at most."
+    picture_asking.draw(session, run, question, f"Ask without {dropped}", cost)
     if found is not None:
         card = before_after.before_after(run, variant, found)
         components.figure(card, key="before-after")
@@ -131,7 +132,8 @@ def _draw_answers(
 ) -> None:
     if any(True in answer.differs for answer in answers):
         messages.hint(
-            f"{before_after.OPEN} {before_after.CLOSE} enclose what is not as written with the picture.",
+            f"{before_after.OPEN} {before_after.CLOSE} enclose what is not as written with "
+            f"{answers[0].whole}.",
             "answer-marks",
         )
     for k, (place, answer) in enumerate(zip(st.columns(len(answers)), answers, strict=True)):

@@ -352,9 +352,9 @@ class TestBeforeAfter:
         assert column.text[1] == "same"
         boxes = [s for s in card.figure.layout.shapes if s.x0 < 1 < s.x1]
         assert len(boxes) == 1
-        assert "“Without it”: 2 tokens so far." in card.caption
-        assert card.table["Without it"][:3] == [MARKUP, "same", None]
-        assert card.table["Without it: same"][:3] == [False, True, None]
+        assert "“Without the picture”: 2 tokens so far." in card.caption
+        assert card.table["Without the picture"][:3] == [MARKUP, "same", None]
+        assert card.table["Without the picture: same"][:3] == [False, True, None]
 
     def test_a_long_answer_is_drawn_in_part_and_said_so(self) -> None:
         run = synthetic_run(2, 8, MOST_ROWS + 5, vectors=False)
@@ -371,7 +371,7 @@ class TestBeforeAfter:
             assert without.agreement == f"1 of 8 tokens as with the picture, {words}"
             assert "so far" not in patched.agreement
             caption = before_after(self.run, 0, found).caption
-            assert ("“Without it” ended after 2 tokens." in caption) == ended
+            assert ("“Without the picture” ended after 2 tokens." in caption) == ended
             assert ("so far" in caption) != ended
         whole = self.without([self.run.token(k)[3] for k in range(8)], ["x"] * 8)
         assert answers(self.run, 0, whole)[1].agreement == "8 of 8 tokens as with the picture"
@@ -379,7 +379,7 @@ class TestBeforeAfter:
     @pytest.mark.parametrize(
         ("dropped", "titles"),
         [
-            ((0, 1, 2), ["With the pictures", "Without them", "Patched, without them"]),
+            ((0, 1, 2), ["With the pictures", "Without the pictures", "Patched, without the pictures"]),
             ((1,), ["With the pictures", "Without picture 2", "Patched, without picture 2"]),
             ((0, 2), ["With the pictures", "Without pictures 1 and 3", "Patched, without pictures 1 and 3"]),
         ],
