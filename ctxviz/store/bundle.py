@@ -87,6 +87,15 @@ def load_run(source: str | Path | bytes | BinaryIO) -> Run:
     return run
 
 
+def load_description(source: str | Path | bytes | BinaryIO) -> Description:
+    """What a run's file says besides its tables, which are not read: many files are so looked through fast.
+
+    Raises:
+        BundleError: as :func:`load_run`, of the tables only where they are missing or too large.
+    """
+    return description.read(archive.unpack(source)[archive.DESCRIPTION])
+
+
 def _known(value: float) -> float | None:
     return None if math.isnan(value) else value
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from ctxviz.errors import BundleError
 from ctxviz.figures.spread import NAME_CHARACTERS
@@ -15,12 +16,14 @@ from ctxviz.figures.text import counted, readable
 from ctxviz.run import Run
 from ctxviz.ui import sweeping
 from ctxviz.ui.recorded import recorded_run
-from ctxviz.ui.run_words import TITLE, title_of
+from ctxviz.ui.run_words import TITLE, prompt_title, title_of
 from ctxviz.ui.run_words import described as described
 from ctxviz.ui.session import Session
 
 KEPT: Final = 256
 """Cells of a sweep that are read, and runs of sweeps that stay in memory."""
+SUBJECTS: Final = 8192
+"""Cells of which it is remembered what they are about."""
 RECORDED: Final = "Recorded"
 
 
@@ -74,16 +77,19 @@ def sweep_titles() -> dict[str, str]:
 
 
 def _own_title(folder: Path) -> str:
-    """What a sweep of one's own is about, from its first cell: model, rules, and how many cells there are."""
+    """What a sweep of one's own is about: model, prompts, pictures, rules, and how many cells there are."""
     paths = cell_paths(folder)
-    about = "made here"
-    if paths:
-        try:
-            stat = paths[0].stat()
-            about = f"made here · {_subject(paths[0], stat.st_mtime_ns, stat.st_size)}"
-        except (BundleError, OSError):
-            about = f"made here · {folder.name}"
-    return f"{about} · {counted(len(paths), 'cell')}"
+    subjects = list(_subjects(paths[:KEPT]))
+    about = _told(subjects) if subjects else [folder.name] if paths else []
+    return " · ".join(["made here", *about, counted(len(paths), "cell")])
+
+
+def _told(subjects: Sequence[_Subject]) -> list[str]:
+    prompts = list(dict.fromkeys(prompt_title(subject.prompt) for subject in subjects))
+    more = f" and {len(prompts) - 1} more" if len(prompts) > 1 else ""
+    pictures = {sha256 for subject in subjects for sha256 in subject.pictures}
+    shown = [counted(len(pictures), "picture")] if pictures else []
+    return [subjects[0].model, f"{prompts[0]}{more}", *shown, subjects[0].rules]
 
 
 @lru_cache(maxsize=KEPT)
@@ -93,12 +99,30 @@ def _load(path: Path, _mtime: int, _size: int) -> Run:
     return load_run(path)
 
 
-@lru_cache(maxsize=KEPT)
-def _subject(path: Path, _mtime: int, _size: int) -> str:
-    from ctxviz.store import load_run
+class _Subject(NamedTuple):
+    """What a cell is about."""
 
-    run = load_run(path)
-    return f"{readable(run.model.name, TITLE)} · {', '.join(run.settings.updates)}"
+    model: str
+    rules: str
+    prompt: str
+    pictures: tuple[str, ...]
+
+
+def _subjects(paths: Sequence[Path]) -> Iterator[_Subject]:
+    """Of the cells that can be read."""
+    for path in paths:
+        with suppress(BundleError, OSError):
+            about = path.stat()
+            yield _subject(path, about.st_mtime_ns, about.st_size)
+
+
+@lru_cache(maxsize=SUBJECTS)
+def _subject(path: Path, _mtime: int, _size: int) -> _Subject:
+    from ctxviz.store import load_description
+
+    read = load_description(path)
+    rules = ", ".join(read.settings.updates)
+    return _Subject(readable(read.model.name, TITLE), rules, read.context.prompt, read.context.image_sha256)
 
 
 def about(runs: Sequence[Run]) -> str:

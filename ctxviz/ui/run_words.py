@@ -23,8 +23,13 @@ _FOLDS: Final = {
 
 def title_of(run: Run) -> str:
     """A preset's title, or the beginning of the prompt."""
+    return prompt_title(run.context.prompt)
+
+
+def prompt_title(prompt: str) -> str:
+    """A preset's title, or the beginning of a prompt."""
     titles = {preset.prompt: preset.title for preset in PRESETS}
-    return titles.get(run.context.prompt) or readable(run.context.prompt, TITLE)
+    return titles.get(prompt) or readable(prompt, TITLE)
 
 
 def summary(run: Run) -> str:

@@ -14,11 +14,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ctxviz.figures.text import readable
+from ctxviz.folds import ImageSpan
 from ctxviz.models import loading
 from ctxviz.presets import PRESETS
 from ctxviz.run import Run
 from ctxviz.store import load_patch, save_run
 from ctxviz.ui import collection, jobs, layers_page, sweep_form, sweeping, watching
+from ctxviz.ui.run_words import TITLE
 from ctxviz.ui.tab_runs import COMPARED
 from tests.app.conftest import Page
 from tests.synthetic import synthetic_run
@@ -559,14 +562,30 @@ class TestCompare:
         assert "The first 3 cells are shown; 1 are left out." in page.texts()
 
     def test_sweeps_of_ones_own_are_told_apart_by_what_they_are(self, own_sweeps: Path) -> None:
+        title = readable(PROMPT, TITLE)
         for name in ("aaaaaa1", "bbbbbb2"):
             kept_cells(own_sweeps / name, synthetic_run(4, 8, 2), synthetic_run(4, 8, 2, seed=1))
         kept_cells(own_sweeps / "c", synthetic_run(4, 8, 2, updates=("stable",)))
         assert set(collection.sweep_titles().values()) == {
-            "made here · Synthetic · direct, stable · 2 cells · aaaaaa",
-            "made here · Synthetic · direct, stable · 2 cells · bbbbbb",
-            "made here · Synthetic · stable · 1 cell",
+            f"made here · Synthetic · {title} · direct, stable · 2 cells · aaaaaa",
+            f"made here · Synthetic · {title} · direct, stable · 2 cells · bbbbbb",
+            f"made here · Synthetic · {title} · stable · 1 cell",
         }
+
+    def test_a_sweep_of_ones_own_names_its_prompts_and_pictures(self, own_sweeps: Path) -> None:
+        runs = [
+            with_floor(synthetic_run(4, 8, 2), prompt, 0.6)
+            for prompt in (PRESETS[0].prompt, PRESETS[0].prompt, HOSTILE, "the end")
+        ]
+        for run in runs[:2]:
+            run.context = replace(run.context, images=(ImageSpan(1, 4),), image_sha256=("a" * 64,))
+        paths = kept_cells(own_sweeps / "a", *runs)
+        told = "made here · Synthetic · Mars forecast and 2 more"
+        assert list(collection.sweep_titles().values()) == [f"{told} · 1 picture · direct, stable · 4 cells"]
+        # What cannot be read is not named, and counted all the same.
+        for path in paths:
+            path.write_bytes(b"broken")
+        assert list(collection.sweep_titles().values()) == ["made here · a · 4 cells"]
 
     def test_two_tabs_that_want_one_sweep_share_it(
         self, tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
