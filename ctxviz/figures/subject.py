@@ -81,7 +81,7 @@ def between(card: FigureCard, name: str, runs: Sequence[Run], variants: Sequence
         f"{side}: {subject(run, variant=variant)}"
         for side, run, variant in zip("AB", runs, variants, strict=True)
     )
-    return replace(card, subject="; ".join(said), file_name=f"{_common(runs)}-{name}")
+    return replace(card, subject="; ".join(said), file_name=file_name_of_many(name, runs))
 
 
 def described(card: FigureCard, name: str, run: Run, **of: Any) -> FigureCard:
@@ -172,6 +172,11 @@ def file_name(
     parts += [f"{word}{number}" for word, number in numbers.items() if number is not None]
     parts += [run.variants[variant].slug] if variant is not None else []
     return "-".join(part for part in (*parts, name, metric) if part)
+
+
+def file_name_of_many(name: str, runs: Sequence[Run]) -> str:
+    """``gemma-3-270m-five-prompts-rules``: what the runs have in common, and what ``name`` says."""
+    return f"{_common(runs)}-{name}"
 
 
 def _variant(run: Run, variant: int | None) -> str:

@@ -7,9 +7,10 @@ from typing import Final
 
 import streamlit as st
 
-from ctxviz.figures.card import Table
+from ctxviz.figures.card import Table, to_csv
 from ctxviz.figures.lines import logit_gap_lines, tvd_lines
 from ctxviz.figures.spread import match_rates, tvd_boxes
+from ctxviz.figures.subject import file_name_of_many
 from ctxviz.figures.sweeps import QUANTITIES, first_layer_field, first_layer_lines, rule_table
 from ctxviz.figures.text import counted, readable
 from ctxviz.run import Run
@@ -26,6 +27,7 @@ from ctxviz.ui import (
 )
 from ctxviz.ui.number_columns import with_words
 from ctxviz.ui.session import Session
+from ctxviz.ui.sweeping import short_name
 from ctxviz.ui.url_state import VIEWS
 
 PROMPT_SHOWN: Final = 160
@@ -140,7 +142,8 @@ def _draw_sweep(session: Session, view: str) -> None:
     elif view == "layers":
         _draw_layers(cells)
     else:
-        _draw_rules(cells)
+        _draw_rules(cells, file_name_of_many(f"{short_name(Path(name))}-rules", read.runs))
+    messages.hint(f"The sweep's folder: {name}", "sweep-folder")
 
 
 def _tell_what_lacks(read: collection.CellsRead) -> None:
@@ -186,12 +189,12 @@ def _draw_layers(cells: list[tuple[Variant, Run, int]]) -> None:
     components.figure(first_layer_field(cells, quantity or "tvd"), key="rule-field")
 
 
-def _draw_rules(cells: list[tuple[Variant, Run, int]]) -> None:
-    """Every rule and precision in one table."""
-    table: Table = rule_table(cells)
+def _draw_rules(cells: list[tuple[Variant, Run, int]], file_name: str) -> None:
+    """Every rule and precision in one table, to take away whole."""
+    measured: Table = rule_table(cells)
+    table, columns = with_words(measured, _RULE_COLUMNS)
     if len({variant.first_layer for variant, _, _ in cells}) == 1:
         table.pop("first_layer", None)
-    table, columns = with_words(table, _RULE_COLUMNS)
     st.dataframe(
         table,
         column_config=columns,
@@ -206,6 +209,14 @@ def _draw_rules(cells: list[tuple[Variant, Run, int]]) -> None:
         "with the input moved by one unit in the last place (“1 ulp”, worst of three seeds): the median over "
         "tokens, and the largest (“max”). Empty: not measured.",
         "rules",
+    )
+    st.download_button(
+        "Table (CSV)",
+        data=to_csv(measured).encode(),
+        file_name=f"{file_name}.csv",
+        mime="text/csv",
+        on_click="ignore",
+        key="rules-csv",
     )
 
 

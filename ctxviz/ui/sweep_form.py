@@ -17,7 +17,7 @@ from ctxviz.sweep.spec import SweepSpec
 from ctxviz.sweep.words import how_it_ended
 from ctxviz.ui import choice, controls, messages, page, watching
 from ctxviz.ui.session import Session
-from ctxviz.ui.sweeping import SweepRequest, checked
+from ctxviz.ui.sweeping import SweepRequest, checked, folder_of
 from ctxviz.ui.worker import worker
 
 TOKENS: Final = 64
@@ -31,9 +31,10 @@ _MINE: Final = "The prompt of the Live page"
 def draw(session: Session) -> None:
     """The form, and how the sweep that was asked for goes."""
     messages.hint(
-        "Every combination becomes one run; finished ones are kept in the cache folder, so the same sweep "
-        "goes on where it ended. A sweep stops about three minutes after its last tab is closed, and goes on "
-        "when it is started again. The command line does the same: python -m ctxviz sweep SPEC.toml.",
+        "Every combination becomes one run; finished ones are kept in a folder of the sweep's own, so the "
+        "same sweep goes on where it ended. A sweep stops about three minutes after its last tab is closed, "
+        "and goes on when it is started again. The command line does the same: "
+        "python -m ctxviz sweep SPEC.toml.",
         "sweep-form",
     )
     _draw_model(session)
@@ -49,6 +50,7 @@ def draw(session: Session) -> None:
             f"{counted(len(spec.floors), 'floor')}, {spec.settings.max_new_tokens} tokens each.",
             "sweep-size",
         )
+        messages.hint(f"Its runs are kept in {folder_of(spec)}", "sweep-folder")
     under_way = session.sweep is not None and worker().holds(session.sweep.view.id)
     with st.container(horizontal=True, key="sweep-buttons"):
         st.button(

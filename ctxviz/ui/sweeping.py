@@ -42,6 +42,11 @@ def folders() -> list[Path]:
     return [*sorted(shipped), *sorted(own, key=lambda folder: -folder.stat().st_mtime)]
 
 
+def short_name(folder: Path) -> str:
+    """What a sweep's files are called by: the name of one that comes with ctxviz, else the first digits."""
+    return folder.name if folder.parent == ASSETS else f"sweep-{folder.name[:6]}"
+
+
 def _inside(place: Path) -> list[Path]:
     try:
         return [entry for entry in place.iterdir() if entry.is_dir()]
@@ -66,7 +71,7 @@ class SweepRequest:
     @property
     def folder(self) -> Path:
         """Named after what is asked for, so that the same sweep finds its cells again."""
-        return sweeps_folder() / _name(self.spec)
+        return folder_of(self.spec)
 
     def job(self) -> Job:
         return Job(
@@ -75,6 +80,11 @@ class SweepRequest:
             self.spec.settings.needed_dtypes,
             lambda model: _Sweeping(self, model),
         )
+
+
+def folder_of(spec: SweepSpec) -> Path:
+    """Where a sweep's cells are kept, or will be."""
+    return sweeps_folder() / _name(spec)
 
 
 def requested(spec: SweepSpec) -> SweepRequest | None:

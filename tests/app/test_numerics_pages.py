@@ -10,10 +10,13 @@ import zipfile
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import streamlit as st
 
+from ctxviz.figures.sweeps import rule_table
 from ctxviz.figures.text import readable
 from ctxviz.folds import ImageSpan
 from ctxviz.models import loading
@@ -25,6 +28,7 @@ from ctxviz.ui.run_words import TITLE
 from ctxviz.ui.tab_runs import COMPARED
 from tests.app.conftest import Page
 from tests.synthetic import synthetic_run
+from tests.tables import read_records
 
 PROMPT = synthetic_run(1, 8, 0).context.prompt
 PAGES = ("layers", "replay", "compare")
@@ -546,6 +550,26 @@ class TestCompare:
         assert len(boxes["csv"].splitlines()) == 3
         assert "of 2 prompts and 1 variant" in boxes["alt"]
         assert "over 2 prompts. floored 0.6 float32: " in rates["alt"]
+
+    def test_the_table_of_rules_is_taken_away_whole(
+        self, own_sweeps: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        offered: dict[str, Any] = {}
+        monkeypatch.setattr(st, "download_button", lambda words, **given: offered.update({words: given}))
+        runs = [synthetic_run(4, 8, 3, updates=("direct", "floored")), synthetic_run(4, 8, 3, seed=1)]
+        kept_cells(own_sweeps / "0123456789abcdef", *runs)
+        page = at("compare", view="rules")
+        assert str(own_sweeps / "0123456789abcdef") in page.texts()
+        file = offered["Table (CSV)"]
+        assert file["file_name"].startswith("synthetic-")
+        assert file["file_name"].endswith("-sweep-012345-rules.csv")
+        assert file["on_click"] == "ignore"
+        rows = read_records(file["data"])
+        cells = [(variant, run, i) for run in runs for i, variant in enumerate(run.variants)]
+        expected = rule_table(cells)
+        # Whole: with the first layer, which the page leaves out where there is one, and every digit.
+        assert [row["first_layer"] for row in rows] == ["0"] * len(expected["rule"])
+        assert [float(row["tvd_worst"]) for row in rows] == expected["tvd_worst"]
 
     def test_prompts_that_look_alike_are_numbered(self) -> None:
         prompts = ["the same beginning of a, one", "the same beginning of a, two", PRESETS[0].prompt]

@@ -103,6 +103,7 @@ def test_one_click_leads_to_the_results(
         page.at.session_state[key] = value
     page.run().press("start_sweep")
     request = asked(page)
+    assert f"kept in {request.folder}" in page.texts()
     page.wait(lambda: request.view.state in ("done", "failed"))
     assert f"{request.total} cells are done" in page.texts() or request.total == 1
     page.press("sweep_results")
