@@ -44,11 +44,18 @@ def adapter_sentence(check: ExportCheck, variant: Variant) -> str:
     """What the adapter gives, or why there is none."""
     plain, moved = trial_words(check, check.adapter), trial_words(check, check.adapter_moved)
     if check.adapter_carries:
-        return f"This adapter, run by PEFT: {plain}; {MOVED}: {moved}."
+        return f"This adapter, run as PEFT runs it: {plain}; {MOVED}: {moved}."
     return (
-        f"No PEFT adapter is offered: run by PEFT it gives {plain}, and {MOVED} {moved}, so it does not "
-        f"carry its context; {remedy(variant)}."
+        f"No PEFT adapter is offered: run as PEFT runs it, it gives {plain}, and {MOVED} {moved}, so it "
+        f"does not carry its context; {remedy(variant)}."
     )
+
+
+def script_needs(pictures: int) -> str:
+    """What must be installed where the script is run, for a context with so many pictures."""
+    if not pictures:
+        return "The script needs torch, transformers and safetensors only."
+    return "The script needs torch, transformers, safetensors and, since the context has pictures, Pillow."
 
 
 def remedy(variant: Variant) -> str:

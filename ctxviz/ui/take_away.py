@@ -86,7 +86,7 @@ def _draw_files(request: PatchRequest, patch: Rebuilt, check: ExportCheck) -> No
         messages.hint(files.adapter_words, "take-adapter")
     messages.hint(
         "TVD against the model with its context, measured just now: 0 is the same distribution, 1 nothing in "
-        "common. The script needs torch, transformers and safetensors only. All of it belongs to this one "
+        f"common. {export_words.script_needs(len(request.run.context.images))} All of it belongs to this one "
         "token.",
         "take-files",
     )

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import math
+import sys
 
 import pytest
 
 from ctxviz.exporting import ExportCheck, Trial
-from ctxviz.figures.export_words import adapter_sentence, patch_sentence, remedy, trial_words
+from ctxviz.figures.export_words import (
+    adapter_sentence,
+    patch_sentence,
+    remedy,
+    script_needs,
+    trial_words,
+)
 from ctxviz.settings import Variant
+from ctxviz.store import script
 
 SOUND = ExportCheck(
     built=Trial(2e-7, True),
@@ -37,8 +46,20 @@ def test_a_sound_patch_and_adapter_have_their_figures() -> None:
         f"{moved}: TVD 2·10⁻⁶, the same token."
     )
     assert adapter_sentence(SOUND, DIRECT) == (
-        f"This adapter, run by PEFT: TVD 4·10⁻⁶, the same token; {moved}: TVD 5·10⁻⁶, the same token."
+        f"This adapter, run as PEFT runs it: TVD 4·10⁻⁶, the same token; {moved}: TVD 5·10⁻⁶, the same token."
     )
+
+
+@pytest.mark.parametrize("pictures", [0, 2])
+def test_what_the_script_needs_is_what_it_imports(pictures: int) -> None:
+    tree = ast.parse(script("patch.safetensors", "model", pictures=pictures))
+    froms = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    plain = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    packages = {"PIL": "Pillow"}
+    needed = {packages.get(str(name), str(name)) for name in (froms | plain) - sys.stdlib_module_names}
+    assert needed == {"torch", "transformers", "safetensors"} | ({"Pillow"} if pictures else set())
+    assert all(name in script_needs(pictures) for name in needed)
+    assert ("Pillow" in script_needs(pictures)) == bool(pictures)
 
 
 def test_a_patch_that_a_move_breaks_says_what_bit_for_bit_needs() -> None:
