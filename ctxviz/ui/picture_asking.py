@@ -6,19 +6,14 @@ from collections.abc import Callable
 
 import streamlit as st
 
-from ctxviz.models.catalogue import CATALOGUE
 from ctxviz.pictures import Picture
 from ctxviz.run import Run
-from ctxviz.ui import controls, messages, page, picture_jobs
+from ctxviz.ui import messages, page, picture_jobs
 from ctxviz.ui.picture_jobs import PictureRequest, Question
+from ctxviz.ui.references import reference_of
 from ctxviz.ui.session import Session
 from ctxviz.ui.views import ACTIVE
 from ctxviz.ui.worker import worker
-
-
-def reference_of(run: Run) -> str:
-    """The model to ask: the one that made the run where its name tells it, else the one that is chosen."""
-    return run.model.key if run.model.key in CATALOGUE else controls.chosen_model()
 
 
 def draw(

@@ -11,7 +11,6 @@ from streamlit.runtime.uploaded_file_manager import UploadedFile
 from ctxviz.errors import PictureError
 from ctxviz.figures import before_after, swap
 from ctxviz.figures.text import counted, quoted
-from ctxviz.models.catalogue import CATALOGUE
 from ctxviz.picture_findings import (
     Swap,
     WithoutPictures,
@@ -34,6 +33,7 @@ from ctxviz.ui import (
 from ctxviz.ui.picture_jobs import PictureRequest, Question
 from ctxviz.ui.picture_panel import UPLOAD_LIMIT_MB
 from ctxviz.ui.picture_source import scene_picture, words_of
+from ctxviz.ui.references import reference_words
 from ctxviz.ui.session import Session
 from ctxviz.ui.shown_prompt import PICTURE_FILES, shown_width
 from ctxviz.ui.special_tokens import specials_of
@@ -98,13 +98,11 @@ def _draw_tools(session: Session, run: Run, variant: int) -> None:
 
 def _explain(run: Run) -> None:
     """What the page is for, and which model is asked; for who asks."""
-    reference = picture_asking.reference_of(run)
-    chosen = "" if run.model.key in CATALOGUE else ", the model chosen on the Live page"
     with st.expander("What is this?", key="pictures-explained"):
         messages.hint(_INTRODUCTION, "pictures-introduction")
         messages.hint(
-            f"Questions go to {quoted(reference or 'no model')}{chosen}. A model with another checksum "
-            "than the run's is refused, or, where either has none, one with another name or shape.",
+            f"Questions about this run go to {reference_words(run)}. A model with another checksum than the "
+            "run's is refused, or, where either has none, one with another name or shape.",
             "pictures-model",
         )
 

@@ -14,7 +14,8 @@ from ctxviz.figures.replays import drift_lines, held_lines, replay_lines
 from ctxviz.figures.text import quoted
 from ctxviz.run import Run
 from ctxviz.settings import HELD, REPLAYS, RunSettings
-from ctxviz.ui import components, controls, looked_at, messages, page, page_top, run_card, watching
+from ctxviz.ui import components, looked_at, messages, page, page_top, run_card, watching, way_back
+from ctxviz.ui.references import reference_of, reference_words
 from ctxviz.ui.session import Session
 
 _INTRODUCTION: Final = (
@@ -99,8 +100,8 @@ def _draw_again(session: Session, run: Run) -> None:
     """Controls that make the run again with replays; the history is the recorded one."""
     messages.heading(2, "Replay this run", "again-head")
     messages.hint(
-        "Builds every patch again along the recorded tokens with the model chosen on the Live page, and "
-        "replays each. The run on screen is kept; “Previous run” returns to it.",
+        f"Builds every patch of the run again along its recorded tokens with {reference_words(run)}, and "
+        f"replays each. The run on screen is kept; “{way_back.BACK}” returns to it.",
         "again",
     )
     state = st.session_state
@@ -126,7 +127,7 @@ def _draw_again(session: Session, run: Run) -> None:
             key="again_hold",
             persist_state="session",
         )
-        reference, why_not = controls.chosen_model(), _why_not(session, run)
+        reference, why_not = reference_of(run), _why_not(session, run)
         st.button(
             "Replay this run",
             type="primary",

@@ -12,8 +12,9 @@ from ctxviz.figures import export_words
 from ctxviz.figures.palette import label
 from ctxviz.figures.text import readable
 from ctxviz.run import Run
-from ctxviz.ui import controls, messages, page
+from ctxviz.ui import messages, page
 from ctxviz.ui.jobs import PatchFiles, PatchRequest
+from ctxviz.ui.references import reference_of, reference_words
 from ctxviz.ui.session import Session
 from ctxviz.ui.views import ACTIVE
 
@@ -29,13 +30,13 @@ def draw(session: Session, run: Run, step: int, variant: int) -> None:
     name = label(run.variants[variant], run.variants)
     token = readable(run.token(step)[4])
     messages.hint(
-        f"The patch of token {step}, “{token}”, {name}, is built again from the recorded history with the "
-        "model chosen on the Live page, and run as others will run it. A model with another checksum is "
-        "refused, or, where either has none, one with another name or shape, and so is one that reads the "
-        "prompt as other tokens.",
+        f"The patch of token {step}, “{token}”, {name}, is built again from the run's recorded history with "
+        f"{reference_words(run)}, and run as others will run it. A model with another checksum is refused, "
+        "or, where either has none, one with another name or shape, and so is one that reads the prompt as "
+        "other tokens.",
         "take",
     )
-    reference = controls.chosen_model()
+    reference = reference_of(run)
     st.button(
         f"Build the patch of token {step}",
         key="build_patch",

@@ -195,7 +195,7 @@ class TestWithAPicture:
         recorded.model = replace(recorded.model, key="tiny-shapes")
         page.run().press("ask-without")
         assert asked == [str(folder), "tiny-shapes"]
-        assert "Questions go to “tiny-shapes”. A model" in page.texts()
+        assert "go to “tiny-shapes”, which made it. A model" in page.texts()
 
     def test_another_square_count_takes_the_place_of_a_question_under_way(
         self, folder: Path, monkeypatch: pytest.MonkeyPatch
