@@ -81,16 +81,23 @@ def _draw_prompt(session: Session, link: Link, under_way: bool) -> None:
 def _note(session: Session, link: Link) -> str:
     """Where the run on screen comes from, where that is not plain."""
     run = session.view.run
-    other = "" if run is None else session.differs_from(run, link.model, link.prompt)
+    other = "" if run is None else _other_inputs(session.differs_from(run, link.model, link.prompt))
     if session.recorded:
         return _RECORDED_MISSING if run is None else _recorded_line(run, other)
     if run is None:
         return ""
     model = session.other_model(run, link.model)
-    made = [f"with another model ({model})" if model else "", f"from {other}" if other else ""]
+    made = [f"with another model ({model})" if model else "", other]
     return f"Made {' '.join(filter(None, made))}; Generate makes a new one." if any(made) else ""
 
 
+def _other_inputs(words: tuple[str, ...]) -> str:
+    """``from another prompt and other pictures``, ``from another prompt and with a picture``."""
+    alone = [word for word in words if word.startswith("with")]
+    others = " and ".join(word for word in words if word not in alone)
+    return " and ".join(filter(None, (f"from {others}" if others else "", *alone)))
+
+
 def _recorded_line(run: Run, other: str) -> str:
-    what = f"{run.model.name}{f', from {other}' if other else ''}"
+    what = f"{run.model.name}{f', {other}' if other else ''}"
     return f"A run recorded earlier with {what}; Generate makes a new one."

@@ -33,7 +33,7 @@ def difference(session: Session, link: Link, run: Run) -> list[str]:
         *_asked(settings, settings.max_new_tokens),
     )
     told = [words for words, one, other in zip(_words(run), there, here, strict=True) if one != other]
-    return list(filter(None, (f"model {model}" if model else "", *inputs.split(" and "), *told)))
+    return list(filter(None, (f"model {model}" if model else "", *inputs, *told)))
 
 
 def use(session: Session, run: Run) -> None:

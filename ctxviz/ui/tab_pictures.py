@@ -51,17 +51,22 @@ class TabPictures:
         """Whether these are the pictures that are chosen."""
         return hashes(pictures) == hashes(self.pictures)
 
-    def differs_from(self, run: Run, model: str, prompt: str) -> str:
-        """What ``run`` was made from that is not what ``model`` would get now; empty where all is the same.
+    def differs_from(self, run: Run, model: str, prompt: str) -> tuple[str, ...]:
+        """What ``run`` was made from that is not what ``model`` would get now; nothing where all is the same.
 
-        ``another prompt``, ``other pictures`` and the like.
+        ``another prompt``; ``another picture``, ``other pictures``, or where one of the two has none
+        ``with a picture``, ``with 2 pictures``, ``without a picture``.
         """
         now, then = hashes(self.used(model)), run.context.image_sha256
-        words = ["another prompt"] if run.context.prompt != prompt else []
-        if now != then:
-            one = len(then) == 1
-            words.append(("another picture" if one else "other pictures") if then else "no picture")
-        return " and ".join(words)
+        one = len(then) == 1
+        prompts = ("another prompt",) if run.context.prompt != prompt else ()
+        if now == then:
+            return prompts
+        if not then:
+            return (*prompts, "without a picture")
+        if not now:
+            return (*prompts, "with a picture" if one else f"with {len(then)} pictures")
+        return (*prompts, "another picture" if one else "other pictures")
 
     def other_model(self, run: Run, model: str) -> str:
         """The name of the model that made ``run`` where ``model`` is another; else empty.

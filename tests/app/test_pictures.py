@@ -400,11 +400,17 @@ def test_a_run_of_other_inputs_says_what_it_was_made_from(seeing_folder: Path) -
     assert "Made from another prompt; Generate" in page.texts()
     page.press("remove1").press("generate").wait_for("done")
     page.press("remove0")
-    assert "Made from another picture; Generate makes" in page.texts()
-    page.press("generate").wait_for("done")
+    assert "Made with a picture; Generate makes" in page.texts()
+    page.at.text_area("prompt").set_value("the and")
+    assert "Made from another prompt and with a picture; Generate makes" in page.run().texts()
+    page.at.text_area("prompt").set_value("the")
+    page.run().press("generate").wait_for("done")
     assert "Made " not in page.texts()
     page.press("sample0")
-    assert "Made from no picture; Generate makes" in page.texts()
+    assert "Made without a picture; Generate makes" in page.texts()
+    page.press("generate").wait_for("done")
+    page.press("sample1")
+    assert "Made from another picture; Generate makes" in page.texts()
 
 
 def test_a_run_of_another_model_says_so(seeing_folder: Path, tiny_folder: Path) -> None:
