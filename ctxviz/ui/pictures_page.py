@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -60,6 +61,8 @@ def draw() -> None:
             messages.tell("note", why_not, "no-pictures")
             if not run.context.images:
                 picture_ways.draw(session)
+            elif folded_pictures(run.context):
+                _draw_recorded(run, variant)
         else:
             _draw_tools(session, run, variant)
     page.end(session)
@@ -75,8 +78,8 @@ def missing(run: Run) -> str:
         )
     if tuple(picture.sha256 for picture in run.pictures) != context.image_sha256:
         return (
-            "The file of this run does not hold its pictures, so nothing can be made again from it. Give the "
-            "same pictures on the Live page and make a new run."
+            "The pictures are not in the file of this run, so nothing can be made again from it. Give the "
+            "same pictures on the Live page and make a new run to ask about them."
         )
     if not folded_pictures(context):
         return (
@@ -94,6 +97,15 @@ def _draw_tools(session: Session, run: Run, variant: int) -> None:
     picture_cover.draw(session, run, Question("occlusion", picture, step, variant))
     messages.heading(2, "Another picture in its place", "swap-head")
     _draw_swap(session, run, Question("swap", picture, step, variant))
+
+
+def _draw_recorded(run: Run, variant: int) -> None:
+    """The answers that a file without its pictures holds, with nothing to look at or to ask."""
+    answers, specials = before_after.answers(run, variant, None), specials_of(run)
+    ids = answer_parts.ids_of(run, variant, None)
+    parts = [answer_parts.parts_of(*one, specials) for one in zip(answers, ids, strict=True)]
+    _draw_answers(answers, parts, ())
+    components.figure(before_after.before_after(run, variant), key="before-after")
 
 
 def _explain(run: Run) -> None:
@@ -114,9 +126,8 @@ def _draw_before_after(session: Session, run: Run, variant: int) -> None:
     specials = specials_of(run, found)
     answers = before_after.answers(run, variant, found)
     ids = answer_parts.ids_of(run, variant, found)
-    _draw_answers(
-        run, answers, [answer_parts.parts_of(*one, specials) for one in zip(answers, ids, strict=True)]
-    )
+    parts = [answer_parts.parts_of(*one, specials) for one in zip(answers, ids, strict=True)]
+    _draw_answers(answers, parts, run.pictures)
     dropped = before_after.dropped_words(folded_pictures(run.context), len(run.context.images))
     cost = f"Reads the prompt without {dropped} once for each of {counted(len(run), 'token')}, at most."
     picture_asking.draw(session, run, question, f"Ask without {dropped}", cost)
@@ -126,7 +137,9 @@ def _draw_before_after(session: Session, run: Run, variant: int) -> None:
 
 
 def _draw_answers(
-    run: Run, answers: tuple[before_after.Answer, ...], parts: list[tuple[answer_parts.Part, ...]]
+    answers: tuple[before_after.Answer, ...],
+    parts: list[tuple[answer_parts.Part, ...]],
+    pictures: Sequence[Picture],
 ) -> None:
     if any(True in answer.differs for answer in answers):
         messages.hint(
@@ -137,9 +150,9 @@ def _draw_answers(
     for k, (place, answer) in enumerate(zip(st.columns(len(answers)), answers, strict=True)):
         with place, st.container(border=True, key=f"answer{k}"):
             messages.heading(3, answer.title, f"answer-head{k}")
-            if k == 0:
+            if k == 0 and pictures:
                 with st.container(horizontal=True, key="answer-pictures"):
-                    for number, picture in enumerate(run.pictures, 1):
+                    for number, picture in enumerate(pictures, 1):
                         _draw_thumbnail(picture, f"Picture {number}: {words_of(picture)}")
             with st.container(key=f"verdict-answer{k}"):
                 components.text_with_tokens([(p.text, p.about) for p in parts[k]], key=f"answer-text{k}")

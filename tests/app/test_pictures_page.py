@@ -74,8 +74,21 @@ class TestWithoutAPicture:
         page, run = at(folder), run_of(folder, fold)
         run.pictures = run.pictures if fold == "text" else ()
         page.session.open(run)
-        words = {"all": "does not hold its pictures", "text": "keeps the picture in the input"}
+        words = {"all": "The pictures are not in the file", "text": "keeps the picture in the input"}
         assert words[fold] in page.run().texts()
+        # What was answered is recorded, and says something where the picture is folded.
+        assert titles(page) == (["The answers, token by token"] if fold == "all" else [])
+        assert ("With the picture" in page.texts().splitlines()) == (fold == "all")
+        assert "ask-without" not in [button.key for button in page.at.button]
+        assert not page.at.get("imgs")
+
+    def test_a_file_without_its_pictures_that_keeps_them_in_the_input_shows_no_answers(
+        self, folder: Path
+    ) -> None:
+        page, run = at(folder), run_of(folder, "text")
+        run.pictures = ()
+        page.session.open(run)
+        assert "The pictures are not in the file" in page.run().texts()
         assert cards(page) == []
 
 
