@@ -12,6 +12,7 @@ from ctxviz.errors import CtxvizError
 from ctxviz.ui import controls, fold_control, messages, picture_jobs, tab
 from ctxviz.ui.session import Session
 from ctxviz.ui.url_state import VIEWS, Link, fits_in_link, from_query, to_query, unseen_scenes
+from ctxviz.ui.views import STOPPED_EARLY
 from ctxviz.ui.watching import Watches
 from ctxviz.ui.worker import worker
 
@@ -74,7 +75,8 @@ def draw_notices(session: Session) -> None:
     if session.announcement:
         messages.tell("note", session.announcement, "announcement")
     for k, notice in enumerate(session.notices):
-        messages.tell("error", notice, f"notice{k}")
+        # What its reader stopped has not failed.
+        messages.tell("note" if notice == STOPPED_EARLY else "error", notice, f"notice{k}")
 
 
 def _resume(name: str) -> None:

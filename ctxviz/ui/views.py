@@ -29,6 +29,10 @@ FINISHED: Final = frozenset({"empty", "done", "stopped", "failed"})
 """States in which nobody works on a view."""
 
 
+STOPPED_EARLY: Final = "Stopped before the first token."
+"""Said of what its reader stopped so early that nothing of it stays."""
+
+
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """The attributes of a view at one moment."""

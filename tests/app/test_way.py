@@ -26,7 +26,7 @@ from ctxviz.ui.library import bundle
 from ctxviz.ui.picture_source import scenes_of
 from ctxviz.ui.session import Session
 from ctxviz.ui.tab_runs import KEPT_RUNS
-from ctxviz.ui.views import LIMIT, views
+from ctxviz.ui.views import LIMIT, STOPPED_EARLY, views
 from tests.app.conftest import Page
 from tests.synthetic import synthetic_run
 
@@ -443,6 +443,21 @@ def test_a_stop_before_the_first_token_leaves_no_continue(tiny_folder: Path) -> 
     page.wait(lambda: page.state in ("stopped", "done"))
     if page.session.view.run is None or not len(page.session.view.run):
         assert page.at.button("generate").label == "Generate"
+
+
+def test_a_stop_before_the_first_token_is_no_error() -> None:
+    page = Page()
+    view = views().create()
+    page.session.look_at(view)
+    view.tell("stopped")
+    assert f"i  {STOPPED_EARLY}" in page.run().texts()
+    # The control: what failed is told as an error.
+    view = views().create()
+    page.session.hush()
+    page.session.look_at(view)
+    view.tell("failed", message="It failed.")
+    assert "✕  It failed." in page.run().texts()
+    assert STOPPED_EARLY not in page.texts()
 
 
 def test_an_error_is_said_and_what_was_announced_is_gone() -> None:
