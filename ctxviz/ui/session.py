@@ -20,7 +20,7 @@ from ctxviz.ui.tab_pictures import ASKED, Asked, TabPictures, hashes
 from ctxviz.ui.tab_runs import TabRuns, noted
 from ctxviz.ui.tab_sweep import TabSweep
 from ctxviz.ui.url_state import Link
-from ctxviz.ui.views import View, views
+from ctxviz.ui.views import STOPPED_EARLY, View, views
 from ctxviz.ui.watching import Watches
 from ctxviz.ui.worker import worker
 
@@ -251,7 +251,7 @@ class Session(TabPictures, TabSweep, TabRuns):
     def leave_what_never_began(self) -> None:
         """A run that ended before its first token makes room for the one before it; its sentence is kept."""
         if self.view.run is None and self.view.state in ("failed", "stopped"):
-            self.notices.append(self.view.message or "Stopped before the first token.")
+            self.notices.append(self.view.message or STOPPED_EARLY)
             self.view, self.recorded = self.earlier.pop() if self.earlier else (_recorded_view(), True)
             if self.link is not None:
                 self.follow(replace(self.link, metric=self.focus.metric))
