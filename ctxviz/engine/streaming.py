@@ -248,29 +248,30 @@ class Stream:
     def _next_token(self, baseline: Baseline) -> int:
         if self._follow is not None and self._index < len(self._follow):
             return self._follow[self._index]
-        return _next_token(baseline)
+        return _next_token(baseline, self._index)
 
     def _top(self, distribution: Distribution) -> TopTokens:
         ids, probabilities = distances.top(distribution, TOP_TOKENS)
         return TopTokens(ids, probabilities, tuple(self._model.piece(int(i)) for i in ids))
 
 
-def _next_token(baseline: Baseline) -> int:
+def _next_token(baseline: Baseline, step: int) -> int:
     if not len(baseline.top.ids):
-        raise PrecisionError(_no_next_token(baseline.dtype))
+        raise PrecisionError(_no_next_token(baseline.dtype, kept=step > 0))
     return int(baseline.top.ids[0])
 
 
-def _no_next_token(dtype: str) -> str:
+def _no_next_token(dtype: str, *, kept: bool) -> str:
+    stays = "what was made so far is kept, " if kept else ""
     if dtype in ("float16", "bfloat16"):
         wider = "float32 or bfloat16" if dtype == "float16" else "float32"
         return (
-            f"The model overflows in {dtype} and has no next token; what was made so far is kept, "
+            f"The model overflows in {dtype} and has no next token; {stays}"
             f"so add {wider} to the dtypes and generate again."
         )
     return (
         f"The model's logits are not numbers in {dtype}, so it has no next token and its weights may be "
-        "damaged; what was made so far is kept, so download or export the model again."
+        f"damaged; {stays}so download or export the model again."
     )
 
 

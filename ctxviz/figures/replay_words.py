@@ -47,8 +47,8 @@ def bits_sentence(run: Run, variant: int) -> str:
         return f"By the same kernel the weights gave the same logits bit for bit, at {where}."
     n = counted(len(shift), "token")
     known, lost = numbers(shift), int(is_lost(shift).sum())
-    gaps = [f"a logit moved by up to {sci(float(known.max()))}"] * bool(known.size)
-    gaps += [f"logits are no numbers at {counted(lost, 'token')}"] * bool(lost)
+    gaps = [f"a logit moved by up to {sci(float(known.max()))}"] if known.size else []
+    gaps += [f"logits are no numbers at {counted(lost, 'token')}"] if lost else []
     return f"By the same kernel the weights gave the same logits at {same} of {n}; {', and '.join(gaps)}."
 
 

@@ -87,18 +87,27 @@ def _headline(run: Run, same: list[int], ties: list[int], n: int) -> tuple[str, 
         who = "both patched models" if models == 2 else f"all {_spelled(models)} patched models"
         return f"{who} said {emphasis}", emphasis
     names = [label(v, run.variants) for v in run.variants]
-    last = min(range(models), key=lambda i: (same[i] + ties[i], same[i]))
+    worth = [(same[i] + ties[i], same[i]) for i in range(models)]
+    last = min(range(models), key=worth.__getitem__)
+    worst = _listed([name for name, one in zip(names, worth, strict=True) if one == worth[last]])
     count = "another" if n == 1 else str(same[last])
     if best < n:
         first = names[same.index(best)]
         who = f"the best of {_spelled(models)} patched models, {first},"
-        return f"{who} said {emphasis}; the worst, {names[last]}, {count}", emphasis
+        return f"{who} said {emphasis}; the worst, {worst}, {count}", emphasis
     one = same.count(n) == models - 1
     if all(s + t == n for s, t in zip(same, ties, strict=True)):
         rest = f"the other{' differs' if one else 's differ'} only in ties inside the noise floor"
     else:
-        rest = f"{names[last]} said {count}" if one else f"the worst, {names[last]}, said {count}"
+        rest = f"{names[last]} said {count}" if one else f"the worst, {worst}, said {count}"
     return f"{_spelled(same.count(n))} of {_spelled(models)} patched models said {emphasis}; {rest}", emphasis
+
+
+def _listed(names: list[str]) -> str:
+    """Two names, or one and how many are like it."""
+    if len(names) <= 2:
+        return " and ".join(names)
+    return f"{names[0]} and {_spelled(len(names) - 1)} others"
 
 
 def _spelled(n: int) -> str:
@@ -143,7 +152,8 @@ def _lost(run: Run, n: int) -> str:
 
 
 def _largest_change(run: Run, n: int) -> str:
-    """Where the patch is largest, with the smallest denominator of that layer and token."""
+    """Where the patch is largest, with the denominator of that coordinate, or if it was not kept with the
+    smallest of that layer and token."""
     tables = [run.field("scale_max_abs", i)[:, :n] for i in range(len(run.variants))]
     peaks = [float(np.fmax.reduce(table, axis=None)) for table in tables]
     if np.isnan(peaks).all():
@@ -151,11 +161,13 @@ def _largest_change(run: Run, n: int) -> str:
     i = int(np.nanargmax(peaks))
     layer, step = _place(tables[i] == np.float32(peaks[i]))
     where = f"token {step}" if len(tables) == 1 else f"{label(run.variants[i], run.variants)}, token {step}"
-    j, low = (run.field(name, i)[layer, step] for name in ("scale_argmax", "h_abs_min"))
-    return (
-        f"Largest change: {equals('|Δm|', peaks[i])} at layer {layer}, coordinate {int(j)} ({where}), "
-        f"where the smallest |h| is {sci(float(low))}."
-    )
+    j, vectors = int(run.field("scale_argmax", i)[layer, step]), run.vectors(step, i)
+    if vectors is not None and j >= 0:
+        beside = f"where {equals('|h|', abs(float(vectors.h[layer, j])))}"
+    else:
+        low = float(run.field("h_abs_min", i)[layer, step])
+        beside = f"in a layer whose smallest |h| is {sci(low)}"
+    return f"Largest change: {equals('|Δm|', peaks[i])} at layer {layer}, coordinate {j} ({where}), {beside}."
 
 
 def _dead(run: Run, n: int) -> str:

@@ -97,7 +97,7 @@ def describe(run: Run, step: int, layer: int, variant: int, *, epoch: int = 0, w
         variant=variant,
         why=why,
         title=where(run, step, layer, variant),
-        headline=_headline(worst),
+        headline=_headline(run, step, layer, variant, worst),
         counts=looked_at.counts(run, step, layer, variant),
         reason=looked_at.missing(run) if vectors is None else found.reason if missing else "",
         product="|Δv|" if run.variants[variant].update == "direct" else "|h·Δm|",
@@ -110,12 +110,16 @@ def describe(run: Run, step: int, layer: int, variant: int, *, epoch: int = 0, w
     )
 
 
-def _headline(worst: list[Coordinate]) -> str:
+def _headline(run: Run, step: int, layer: int, variant: int, worst: list[Coordinate]) -> str:
+    """The largest change and the smallest denominator of a cell, which need not be of one coordinate."""
     if not worst:
         return ""
-    first = worst[0]
-    change, denominator = equals("|Δm|", abs(first.delta_m)), equals("|h|", abs(first.h))
-    return f"{change} where {denominator}, coordinate {first.j}"
+    first, smallest = worst[0], int(run.field("h_argmin", variant)[layer, step])
+    change = equals("|Δm|", abs(first.delta_m))
+    if first.j == smallest or smallest < 0:
+        return f"{change} where {equals('|h|', abs(first.h))}, coordinate {first.j}"
+    low = equals("|h|", float(run.field("h_abs_min", variant)[layer, step]))
+    return f"smallest {low}, coordinate {smallest}; largest {change}, coordinate {first.j}"
 
 
 def _row(found: Coordinate) -> WorstRow:

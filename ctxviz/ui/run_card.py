@@ -21,7 +21,9 @@ def draw_sidebar(session: Session) -> None:
     with st.container(key="run-card"):
         messages.heading(3, "The run on screen", "run-card-head")
         if run is None:
-            messages.hint("No run yet; make one on the Live page.", "run-card")
+            coming = session.view.state in ACTIVE
+            words = "On its way." if coming else "No run yet; make one on the Live page."
+            messages.hint(words, "run-card")
         else:
             about = f"{run.model.name}, {counted(len(run), 'token')}, {' and '.join(run.dtypes)}"
             messages.hint(f"{about}{', recorded earlier' if session.recorded else ''}.", "run-card")

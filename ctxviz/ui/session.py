@@ -210,7 +210,7 @@ class Session(TabPictures, TabSweep, TabRuns):
         """Look at a run from a file."""
         self.hush()
         view = views().create()
-        view.show(run, "done")
+        view.rest(run)
         self.look_at(view)
 
     def resume(self, tab: str) -> bool:
@@ -245,7 +245,8 @@ class Session(TabPictures, TabSweep, TabRuns):
         """Give the run on screen a new view where its own was given up for newer ones of other tabs."""
         if views().get(self.view.id) is None:
             view = views().create()
-            view.show(self.view.run, "empty" if self.view.run is None else "done")
+            if self.view.run is not None:
+                view.rest(self.view.run, self.view.notes)
             self.view = view
 
     def leave_what_never_began(self) -> None:
@@ -333,5 +334,5 @@ def _recorded_view(name: str = FIRST_RECORDED) -> View:
     view = views().create()
     run = recorded_run(name)
     if run is not None:
-        view.show(run, "done")
+        view.rest(run)
     return view

@@ -71,7 +71,7 @@ class TabRuns:
         for forgotten in others[: 1 - COMPARED]:
             forgotten.show(None, "empty")
         view = views().create()
-        view.show(run, "done")
+        view.rest(run)
         self.beside[:] = [*others, view][-COMPARED:]
 
     def put_aside(self, view: View, *, recorded: bool) -> None:
@@ -145,7 +145,7 @@ def _copy(id: str) -> View | None:
     if other is None or other.run is None or other.state not in FINISHED:
         return None
     view = views().create()
-    view.show(other.run, "done", other.notes)
+    view.rest(other.run, other.notes)
     return view
 
 

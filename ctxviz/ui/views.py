@@ -14,6 +14,7 @@ from typing import Final, Literal
 
 import numpy as np
 
+from ctxviz.figures.text import readable
 from ctxviz.no_number import is_measured
 from ctxviz.run import REFERENCE_METRICS, Run
 
@@ -29,8 +30,19 @@ FINISHED: Final = frozenset({"empty", "done", "stopped", "failed"})
 """States in which nobody works on a view."""
 
 
+MESSAGE: Final = 400
+"""Characters of what a file says of how its run ended."""
 STOPPED_EARLY: Final = "Stopped before the first token."
 """Said of what its reader stopped so early that nothing of it stays."""
+
+
+def rest_of(run: Run) -> tuple[State, str]:
+    """How a run that nobody works on ended, as its records say, and the sentence to it."""
+    outcome = run.outcome or "stopped"
+    kind, _, sentence = outcome.partition(": ")
+    if kind == "failed":
+        return "failed", sentence
+    return ("stopped" if outcome == "stopped" else "done"), ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +120,13 @@ class View:
             self.stage, self.message, self.progress = "", "", None
             self.epoch += 1
             self.revision += 1
+
+    def rest(self, run: Run, notes: tuple[str, ...] = ()) -> None:
+        """Show a run on which nobody works."""
+        state, message = rest_of(run)
+        self.show(run, state, notes)
+        if message:
+            self.tell(message=readable(message, MESSAGE))
 
     def tell(
         self, state: State | None = None, *, stage: str = "", message: str = "", progress: float | None = None

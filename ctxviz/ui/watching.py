@@ -62,10 +62,12 @@ def changes(view: View) -> bool:
 
 
 def mark(view: View) -> str:
-    """What is drawn anew where it changes: how it is going, how much there is of an answer that is drawn
-    piece by piece, whether the worker still ends it, and whether a stopped run can go on."""
+    """What is drawn anew where it changes: how it is going, whether there is a run that has a token, how much
+    there is of an answer that is drawn piece by piece, whether the worker still ends it, and whether a
+    stopped run can go on."""
     parts = [view.state]
     if view.state in ACTIVE:
+        parts += ["begun"] if view.run is not None and len(view.run) else []
         parts += [f"{view.pieces} found"] if view.pieces else []
     elif worker().holds(view.id):
         parts.append("ending")

@@ -475,6 +475,26 @@ def test_a_file_saved_here_opens_again_with_its_outcome(tiny_folder: Path) -> No
     assert load_run(io.BytesIO(bundle(run_of(page)))).outcome == "stopped"
 
 
+@pytest.mark.parametrize(
+    ("outcome", "state", "message"),
+    [
+        ("finished", "done", ""),
+        ("end of text", "done", ""),
+        ("stopped", "stopped", ""),
+        (None, "stopped", ""),
+        ("failed: It ran out.\u202e", "failed", "It ran out.⟨U+202E⟩"),
+    ],
+)
+def test_an_opened_run_says_how_it_ended(outcome: str | None, state: str, message: str) -> None:
+    page = Page()
+    run = synthetic_run(2, 16, 3)
+    run.outcome = outcome
+    page.session.open(run)
+    page.run()
+    assert (page.state, page.session.view.message) == (state, message)
+    assert page.at.button("generate").label == "Generate"
+
+
 class TestBackAndForth:
     @staticmethod
     def names(page: Page) -> list[str]:

@@ -160,7 +160,12 @@ def _behind(found: Findings, page: dict[str, Any], run: Run, looked: Looked) -> 
     if worst:
         first = worst[0]
         change, denominator = (_clause(*pair) for pair in (("|Δm|", first.delta_m), ("|h|", first.h)))
-        parts = (f"{start}{place}: ", *change, " where ", *denominator, f", coordinate {first.j}")
+        smallest = int(run.field("h_argmin", k)[layer, step])
+        parts = [f"{start}{place}: ", *change, " where ", *denominator, f", coordinate {first.j}"]
+        if smallest not in (-1, first.j):
+            low = _clause("|h|", float(run.field("h_abs_min", k)[layer, step]))
+            parts = [f"{start}{place}: smallest ", *low, f", coordinate {smallest}; largest ", *change]
+            parts.append(f", coordinate {first.j}")
         found.says("opened cell", page["title"], *parts)
     else:
         found.same("opened cell", page["title"], f"{start}{place}")

@@ -64,8 +64,12 @@ def test_every_field_is_the_record_of_the_cell(run, place):
     changes = [abs(float(vectors.delta_scale[layer, row["j"]])) for row in cell["worst"]]
     assert changes == sorted(np.abs(vectors.delta_scale[layer]).tolist(), reverse=True)[: cell_view.WORST]
     first = cell["worst"][0]
+    sizes = np.abs(vectors.h[layer])
+    low, j = float(sizes.min()), int(sizes.argmin())
     assert cell["headline"] == (
-        f"|Δm| = {sci(changes[0])} where |h| = {sci(abs(float(vectors.h[layer, first['j']])))}, "
+        f"|Δm| = {sci(changes[0])} where |h| = {sci(low)}, coordinate {j}"
+        if j == first["j"]
+        else f"smallest |h| = {sci(low)}, coordinate {j}; largest |Δm| = {sci(changes[0])}, "
         f"coordinate {first['j']}"
     )
     assert cell["reason"] == ""

@@ -181,6 +181,9 @@ def test_bits_are_said_to_be_the_same_only_if_all_are(run: Run) -> None:
     write(run, replay_name("same", "shift"), STABLE, 4, math.inf)
     both = "at 10 of 12 tokens; a logit moved by up to 2·10⁻⁵, and logits are no numbers at 1 token."
     assert bits_sentence(run, STABLE).endswith(both)
+    write(run, replay_name("same", "shift"), STABLE, slice(None), math.inf)
+    none = "gave the same logits at 0 of 12 tokens; logits are no numbers at 12 tokens."
+    assert bits_sentence(run, STABLE).endswith(none)
     assert "not run again" in bits_sentence(synthetic_run(), STABLE)
 
 

@@ -44,7 +44,11 @@ def test_a_growing_run_says_which_token_is_made(view: View) -> None:
     view.show(run, "running")
     wanted = run.settings.max_new_tokens
     said = ask(f"/_ctxviz/state/{view.id}").json()
-    assert said == {"mark": "running", "share": 3 / wanted, "words": f"token {min(4, wanted)} of {wanted}"}
+    assert said == {
+        "mark": "running, begun",
+        "share": 3 / wanted,
+        "words": f"token {min(4, wanted)} of {wanted}",
+    }
 
 
 def test_a_stopped_run_that_can_go_on_is_another_state(view: View, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -83,8 +83,9 @@ def test_several_variants() -> None:
     )
     assert several(bad, worse, bad, worse) == (
         "the best of four patched models, direct float32, said the same 2 of 3 tokens;"
-        " the worst, stable float32, 1"
+        " the worst, stable float32 and stable bfloat16, 1"
     )
+    assert several(good, worse, worse, worse).endswith("; the worst, stable float32 and two others, said 1")
     assert several([1], [1], [0], [1]) == (
         "three of four patched models said the same token; direct bfloat16 said another"
     )
@@ -134,8 +135,15 @@ def test_the_detail_says_who_differs_first_and_where_it_is_worst() -> None:
     assert verdict(synthetic_run()).detail == (
         "Direct bfloat16 differs once, at token 6 “⏎”. 1 tie inside the noise floor."
         " Largest change: |Δm| = 1.9·10⁸ at layer 4, coordinate 63 (direct float32, token 6),"
-        " where the smallest |h| is 3·10⁻⁸. 8 dead coordinates (m\u00a0=\u00a00)."
+        " where |h| = 3·10⁻⁸. 8 dead coordinates (m\u00a0=\u00a00)."
     )
+    assert " in a layer whose smallest |h| is 3·10⁻⁸. 8 dead" in verdict(synthetic_run(vectors=False)).detail
+    # The coordinate that changes most is not always the one with the smallest denominator.
+    run = synthetic_run()
+    vectors = run.vectors(6, 0)
+    assert vectors is not None
+    vectors.h[4, 63] = -0.5
+    assert "coordinate 63 (direct float32, token 6), where |h| = 0.5." in verdict(run).detail
     run = told(synthetic_run(faults=False, steps=4), 1, [1, 1, 0, 0])
     assert verdict(run).detail.startswith("Stable float32 differs 2 times, first at token 2 “·for”. Largest")
     told(run, 2, [1, 0, 0, 1])
@@ -231,13 +239,13 @@ def test_numbers_in_words(x: float, words: str) -> None:
 
 
 def test_the_verdict_tells_where_logits_are_no_numbers() -> None:
-    run = synthetic_run(dtypes=["float32", "float16"])
+    run = synthetic_run(dtypes=["float32", "float16"], vectors=False)
     run._series["tvd"].array[[3, 5], 2] = np.inf
     run._fields["h_abs_min"].array[:] = np.inf
     detail = verdict(run).detail
     said = f"The logits of direct float16 are no numbers at 2 tokens, first at token 3 {quoted(WORDS[3])}. "
     assert said in detail
-    assert ", where the smallest |h| is no number." in detail
+    assert ", in a layer whose smallest |h| is no number." in detail
     one = synthetic_run(updates=["direct"], dtypes=["float32"])
     assert "no number" not in verdict(one).detail
     one._series["tvd"].array[0, 0] = np.inf
