@@ -7,7 +7,7 @@ from typing import Final
 
 import streamlit as st
 
-from ctxviz.ui import page_title
+from ctxviz.ui import page_title, tab
 
 SIDEBAR_PIXELS: Final = 230
 _ROOT: Final = Path(__file__).parents[2]
@@ -36,6 +36,8 @@ with st.sidebar:
         for entry in pages:
             st.page_link(entry)
 
+if not tab.greet():
+    st.stop()
 if (elsewhere := st.session_state.pop("go_to", None)) is not None:
     st.switch_page(_ROOT / elsewhere)
 page.run()

@@ -16,6 +16,10 @@ from ctxviz.ui.views import STOPPED_EARLY
 from ctxviz.ui.watching import Watches
 from ctxviz.ui.worker import worker
 
+_LOST: Final = (
+    "The runs of this tab are gone: the server was started again, or needed their room. Make them anew, or "
+    "open their files."
+)
 WARM_DELAY_SECONDS: Final = 3.0
 """The first page is on screen by then; importing torch would have held it up."""
 
@@ -27,9 +31,11 @@ def begin() -> Session:
         session = Session.begin()
         link, problems = from_query(st.query_params.to_dict())
         controls.seed(link)
-        session.notices.extend(filter(None, (*problems, unseen_scenes(link))))
         session.take(link)
         state.session = session
+        if (kept := tab.kept()).name:
+            _resume(kept)
+        session.notices.extend(filter(None, (*problems, unseen_scenes(link))))
     session: Session = state.session
     session.leave_what_never_began()
     session.revive()
@@ -46,12 +52,8 @@ def end(session: Session) -> None:
     # Which of its views Compare shows is nothing to the other pages.
     view = link.view if page == "Compare" else VIEWS[0]
     session.note(session.view, recorded=session.recorded, sweep=session.sweep)
-    tab.remember(
-        session.tab,
-        to_query(replace(link, fold=fold, view=view)),
-        page=page,
-        resume=_resume,
-    )
+    query = to_query(replace(link, fold=fold, view=view))
+    tab.remember(session.tab, query, held=session.holds_own())
     session.watches.end()
     worker().warm(WARM_DELAY_SECONDS)
 
@@ -79,10 +81,13 @@ def draw_notices(session: Session) -> None:
         messages.tell("note" if notice == STOPPED_EARLY else "error", notice, f"notice{k}")
 
 
-def _resume(name: str) -> None:
+def _resume(kept: tab.Kept) -> None:
     """Show what this tab showed before it was reloaded, with a prompt that the address had no room for."""
     session: Session = st.session_state.session
-    run = session.view.run if session.resume(name) else None
+    found = session.resume(kept.name)
+    if kept.held and not found:
+        session.notices.append(_LOST)
+    run = session.view.run if found else None
     if session.pictures and session.link is not None:
         # Without its pictures the page had to let go of a fold that is about them.
         fold_control.seed(session.link.fold)

@@ -213,6 +213,10 @@ class Session(TabPictures, TabSweep, TabRuns):
         view.rest(run)
         self.look_at(view)
 
+    def holds_own(self) -> bool:
+        """Whether the tab has a run of its own to lose."""
+        return any(view.run is not None for view in self.own(self.view, recorded=self.recorded))
+
     def resume(self, tab: str) -> bool:
         """Hold the runs that this tab held under its name before a reload; False if they are gone."""
         before = None if tab == self.tab else noted(tab)

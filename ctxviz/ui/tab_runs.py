@@ -94,6 +94,11 @@ class TabRuns:
             self.numbers[run] = self.numbered
         return self.numbers[run]
 
+    def own(self, shown: View, *, recorded: bool) -> list[View]:
+        """The views of runs that did not come with ctxviz."""
+        every = [*self.earlier, (shown, recorded), *self.later]
+        return [*(view for view, recorded in every if not recorded), *self.beside]
+
     def note(self, shown: View, *, recorded: bool, sweep: SweepRequest | None) -> None:
         """Note what the tab holds; its views count as used."""
         on_screen = [*self.earlier, (shown, recorded)]

@@ -13,11 +13,12 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from ctxviz.run import Run
-from ctxviz.ui import collection
+from ctxviz.ui import collection, open_tabs
 from ctxviz.ui import session as session_module
 from ctxviz.ui import worker as worker_module
 from ctxviz.ui.session import Session
 from ctxviz.ui.shelf import Shelf
+from ctxviz.ui.tab import Kept
 from ctxviz.ui.worker import Worker
 from tests.synthetic import synthetic_run
 from tests.tiny_models import save_tiny_folder
@@ -43,6 +44,8 @@ def worker(monkeypatch: pytest.MonkeyPatch, recorded: Run | None) -> Iterator[Wo
     """A worker of its own for each test, joined at the end."""
     worker = Worker(Shelf(warm=lambda: None))
     monkeypatch.setattr(worker_module, "_WORKER", worker)
+    # There is no server, and no tab that another was duplicated from.
+    monkeypatch.setattr(open_tabs, "is_open", lambda _: False)
     for module in (session_module, collection):
         monkeypatch.setattr(module, "recorded_run", lambda *_: recorded)
     yield worker
@@ -52,8 +55,10 @@ def worker(monkeypatch: pytest.MonkeyPatch, recorded: Run | None) -> Iterator[Wo
 class Page:
     """One tab."""
 
-    def __init__(self, **query: str) -> None:
+    def __init__(self, kept: Kept | None = None, **query: str) -> None:
         self.at = AppTest.from_file(str(MAIN), default_timeout=PATIENCE)
+        # What a browser says before anything is drawn.
+        self.at.session_state["tab_kept"] = kept or Kept()
         for name, value in query.items():
             self.at.query_params[name.replace("_", "-")] = value
         self.run()

@@ -37,7 +37,10 @@ def test_the_recorded_run_is_there_at_once(recorded: Run) -> None:
 def test_the_first_page_needs_no_torch() -> None:
     code = (
         "import sys; from streamlit.testing.v1 import AppTest\n"
-        f"at = AppTest.from_file({str(MAIN)!r}, default_timeout=60).run()\n"
+        "from ctxviz.ui.tab import Kept\n"
+        f"at = AppTest.from_file({str(MAIN)!r}, default_timeout=60)\n"
+        "at.session_state['tab_kept'] = Kept()\n"
+        "at.run()\n"
         "assert not at.exception and at.button('generate').label == 'Generate'\n"
         "loaded = {'torch', 'transformers'} & set(sys.modules)\n"
         "import torch; assert 'torch' in sys.modules\n"

@@ -7,7 +7,6 @@ import io
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from PIL import Image
@@ -21,7 +20,6 @@ from ctxviz.shapes.gallery import GALLERY
 from ctxviz.shapes.scenes import Scene, Thing
 from ctxviz.shapes.writing import write
 from ctxviz.store import load_run
-from ctxviz.ui import page as page_module
 from ctxviz.ui import picture_panel, picture_source
 from ctxviz.ui.library import bundle
 from ctxviz.ui.picture_source import (
@@ -35,6 +33,7 @@ from ctxviz.ui.picture_source import (
     scenes_of,
     take_files,
 )
+from ctxviz.ui.tab import Kept
 from tests.app.conftest import Page
 from tests.synthetic import synthetic_run
 from tests.tiny_models import save_tiny_picture_folder
@@ -543,17 +542,13 @@ def test_pictures_that_no_file_can_hold_are_not_offered() -> None:
     assert "larger than the 64 MiB that can be opened here" in page.texts()
 
 
-def test_a_reload_finds_the_pictures_of_its_run_and_their_fold(
-    seeing_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_reload_finds_the_pictures_of_its_run_and_their_fold(seeing_folder: Path) -> None:
     page = Page(model=str(seeing_folder), tokens="2", prompt="the")
     switch(choose_files(page, ("a.png", png())), "fold_pictures", on=True)
     page.press("generate").wait_for("done")
-    again = Page(**_query(page))
-    assert again.at.selectbox("fold").value == "all"
-    monkeypatch.setattr(page_module.st, "session_state", SimpleNamespace(session=again.session))
-    page_module._resume(page.session.tab)
-    assert page_module.st.session_state.fold == "image"
+    assert Page(**_query(page)).at.selectbox("fold").value == "all"
+    again = Page(kept=Kept(page.session.tab, held=True), **_query(page))
+    assert again.at.selectbox("fold").value == "image"
     assert again.session.shows(page.session.pictures)
 
 
@@ -582,18 +577,14 @@ def test_a_reload_keeps_a_scene_chosen_after_the_run_of_a_photograph(seeing_fold
     assert names(again) == [write(GALLERY[1].scene)]
 
 
-def test_a_reload_brings_back_the_fold_of_one_of_several_pictures(
-    seeing_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_reload_brings_back_the_fold_of_one_of_several_pictures(seeing_folder: Path) -> None:
     page = Page(model=str(seeing_folder), tokens="2", prompt="the", scene=TWO, fold="image:2")
     page.at.toggle("beside").set_value(True)
     choose_files(page.run(), ("a.png", png())).press("generate").wait_for("done")
-    again = Page(**_query(page))
-    assert again.at.selectbox("fold").value == "all"
-    monkeypatch.setattr(page_module.st, "session_state", SimpleNamespace(session=again.session))
-    page_module._resume(page.session.tab)
+    assert Page(**_query(page)).at.selectbox("fold").value == "all"
+    again = Page(kept=Kept(page.session.tab, held=True), **_query(page))
     assert len(again.session.pictures) == 3
-    assert page_module.st.session_state.fold == "image:2"
+    assert again.at.session_state["fold"] == "image:2"
 
 
 class _State(dict):

@@ -6,12 +6,12 @@ import io
 import json
 import zipfile
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from streamlit.testing.v1 import AppTest
 
 from ctxviz.presets import PICTURE_PRESETS
 from ctxviz.run import Run
@@ -19,15 +19,15 @@ from ctxviz.shapes.gallery import GALLERY
 from ctxviz.shapes.writing import write
 from ctxviz.store import load_run
 from ctxviz.ui import collection, open_tabs, page_title, picture_ways, tab_runs
-from ctxviz.ui import page as page_module
 from ctxviz.ui import recorded as recorded_module
 from ctxviz.ui.focus import Did, Focus
 from ctxviz.ui.library import bundle
 from ctxviz.ui.picture_source import scenes_of
 from ctxviz.ui.session import Session
+from ctxviz.ui.tab import Kept
 from ctxviz.ui.tab_runs import KEPT_RUNS
 from ctxviz.ui.views import LIMIT, STOPPED_EARLY, views
-from tests.app.conftest import Page
+from tests.app.conftest import MAIN, Page
 from tests.synthetic import synthetic_run
 
 HOSTILE = "<img src=x onerror=alert(1)> $x$ :smile: [y](http:__example.com).ctxviz"
@@ -54,14 +54,10 @@ def run_of(page: Page) -> Run:
     return run
 
 
-def reloaded(page: Page, monkeypatch: pytest.MonkeyPatch) -> Page:
+def reloaded(page: Page) -> Page:
     """The tab as it is after the browser has loaded its address again."""
     query = {name.replace("-", "_"): value for name, value in page.at.query_params.items()}
-    again = Page(**query)
-    with monkeypatch.context() as patched:
-        patched.setattr(page_module.st, "session_state", SimpleNamespace(session=again.session))
-        page_module._resume(page.session.tab)
-    return again.run()
+    return Page(kept=Kept(page.session.tab, page.session.holds_own()), **query)
 
 
 class TestTheSidebar:
@@ -300,9 +296,7 @@ class TestStopAndContinue:
 
 
 class TestAReload:
-    def test_all_runs_and_their_numbers_stay(
-        self, tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_all_runs_and_their_numbers_stay(self, tiny_folder: Path) -> None:
         page = Page(model=str(tiny_folder), tokens="2")
         for prompt in ("the one", "the two", "the three"):
             page.at.text_area("prompt").set_value(prompt)
@@ -311,7 +305,7 @@ class TestAReload:
         page.run()
         before = collection.of_tab(page.session)
         assert list(before) == ["Run 4", "Run 3", "Run 2", "Run 1", "Recorded"]
-        again = reloaded(page, monkeypatch)
+        again = reloaded(page)
         assert again.session is not page.session
         assert collection.of_tab(again.session) == before
         assert run_of(again) is run_of(page)
@@ -321,23 +315,19 @@ class TestAReload:
         again.run().press("generate").wait_for("done")
         assert next(iter(collection.of_tab(again.session))) == "Run 5"
 
-    def test_a_second_reload_knows_what_the_first_made(
-        self, tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_second_reload_knows_what_the_first_made(self, tiny_folder: Path) -> None:
         page = Page(model=str(tiny_folder), tokens="2", prompt="the one")
         page.press("generate").wait_for("done")
-        again = reloaded(page, monkeypatch)
+        again = reloaded(page)
         again.at.text_area("prompt").set_value("the two")
         again.run().press("generate").wait_for("done")
-        last = reloaded(again, monkeypatch)
+        last = reloaded(again)
         assert list(collection.of_tab(last.session))[:2] == ["Run 2", "Run 1"]
 
-    def test_a_run_under_way_is_still_under_way(
-        self, tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_run_under_way_is_still_under_way(self, tiny_folder: Path) -> None:
         page = Page(model=str(tiny_folder), tokens="200", prompt="the")
         page.press("generate").wait(lambda: page.session.view.run is not None)
-        again = reloaded(page, monkeypatch)
+        again = reloaded(page)
         assert again.session.view is page.session.view
         again.press("stop").wait_for("stopped", "done")
 
@@ -361,7 +351,7 @@ class TestAReload:
         noted = tab_runs.noted(one.session.tab)
         assert noted is not None
         monkeypatch.setattr(open_tabs, "is_open", lambda session: session == noted.session)
-        two = reloaded(one, monkeypatch)
+        two = reloaded(one)
         shown = [two.session.view, *(view for view, _ in two.session.earlier)]
         first = [one.session.view, *(view for view, _ in one.session.earlier)]
         assert len(run_of(two)) == 3, "not what the first is still making"
@@ -375,6 +365,23 @@ class TestAReload:
         assert all(view.run is not None for view in first)
         assert one.session.view is at_work
         assert at_work.state == "running"
+
+    def test_runs_that_are_gone_are_told_to_a_tab_that_had_some(self) -> None:
+        for kept, told in ((Kept("gone", held=True), True), (Kept("gone"), False), (Kept(), False)):
+            page = Page(kept=kept)
+            assert ("The runs of this tab are gone" in page.texts()) == told
+        assert not page.session.holds_own()
+        page.session.open(synthetic_run(2, 16, 1))
+        assert page.session.holds_own()
+        assert json.loads(page.run()._components("ctxviz.tab")[0].proto.json)["held"] is True
+
+    def test_nothing_is_drawn_before_the_browser_has_said_what_it_kept(self) -> None:
+        page = Page.__new__(Page)
+        page.at = AppTest.from_file(str(MAIN), default_timeout=60)
+        page.at.run()
+        assert [e.proto.component_name for e in page.at.get("bidi_component")] == ["ctxviz.greet"]
+        assert not page.at.button
+        assert "session" not in page.at.session_state
 
     def test_a_tab_keeps_its_name_whatever_it_shows(self) -> None:
         page = Page()
@@ -520,12 +527,10 @@ class TestBackAndForth:
         seen = [len(run_of(page.press("forward"))) for _ in range(2)]
         assert (seen, self.ways(page), self.names(page)) == ([2, 3], (True, False), known)
 
-    def test_what_was_looked_at_before_a_reload_is_nothing_to_the_next_run(
-        self, tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_what_was_looked_at_before_a_reload_is_nothing_to_the_next_run(self, tiny_folder: Path) -> None:
         page = Page(model=str(tiny_folder), tokens="2", prompt="the").press("generate").wait_for("done")
         page.session.pick(1, 0, 0)
-        again = reloaded(page.run(), monkeypatch)
+        again = reloaded(page.run())
         assert (again.session.focus.step, again.at.query_params["step"]) == (1, "1")
         again.press("generate").wait_for("done")
         assert again.session.focus.step is None
@@ -539,11 +544,11 @@ class TestBackAndForth:
         seen = [len(run_of(page.press("back"))) for _ in range(3)]
         assert seen == [1, 2, 3], "the one that was on screen first, then those gone back from"
 
-    def test_a_reload_keeps_the_way_on(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_reload_keeps_the_way_on(self) -> None:
         page = self.opened(1, 2, 3)
         page.press("back")
         known = self.names(page)
-        again = reloaded(page, monkeypatch)
+        again = reloaded(page)
         assert (len(run_of(again)), self.ways(again), self.names(again)) == (2, (True, True), known)
         assert len(run_of(again.press("forward"))) == 3
 

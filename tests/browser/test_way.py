@@ -136,6 +136,35 @@ def test_a_reload_keeps_all_runs_and_their_numbers(new_tab: OpenTab, tiny: str) 
     assert not any(len(value) > 20 and value != tiny for value in tab.query.values())
 
 
+SEEN = """
+(() => {
+  window.seen = new Set();
+  const look = () => {
+    const places = "[data-testid=stMain], .st-key-run-card, .st-key-difference";
+    for (const place of document.querySelectorAll(places)) window.seen.add(place.innerText);
+    requestAnimationFrame(look);
+  };
+  look();
+})();
+"""
+"""Notes, frame by frame, all that can be read of runs."""
+
+
+@pytest.mark.parametrize("name", ["Live", "Layers", "Replay"])
+def test_a_reload_never_shows_another_run(new_tab: OpenTab, tiny: str, name: str) -> None:
+    tab = make(new_tab(model=tiny, tokens="2", update="stable"), "the one", 2)
+    turn_to(tab, name)
+    tab.page.add_init_script(SEEN)
+    tab.page.reload()
+    arrived(tab, name)
+    tab.page.wait_for_function("document.title.includes('the one')")
+    tab.ready()
+    seen = "\n".join(tab.page.evaluate("[...window.seen]"))
+    assert seen
+    for words in ("Mars", "Gemma 3 270M", "recorded earlier", "bfloat16"):
+        assert words not in seen.replace("Recorded runs", "")
+
+
 def test_a_stopped_run_goes_on(new_tab: OpenTab, tiny: str) -> None:
     tab = new_tab(model=tiny, tokens="60", prompt="the", **SLOW)
     tab.press("Generate").until("running").tokens.nth(1).wait_for()

@@ -1,24 +1,17 @@
 /**
  * What a browser tab remembers of its own: the name under which the server noted its runs, and its address.
  *
- * The name must not be in the address, which people copy. It is kept in sessionStorage and handed back once
- * after a reload, but not where a link was pasted into the same tab.
  * The address is put in the place of the one there is, so that a press of Back leaves the page.
  */
 
-const NAME = "ctxviz-tab";
+export const NAME = "ctxviz-tab";
+// Not empty where the tab has runs of its own to lose.
+export const HELD = "ctxviz-held";
 
-export default function ({ data, setTriggerValue }) {
-  const page = document.documentElement.dataset;
-  const arrival = performance.getEntriesByType("navigation")[0]?.type;
-  const kept = sessionStorage.getItem(NAME);
-  const first = !page.ctxvizArrived;
-  page.ctxvizArrived = "1";
-  if (first && kept && kept !== data.tab && (arrival === "reload" || arrival === "back_forward")) {
-    setTriggerValue("resume", kept);
-  } else {
-    sessionStorage.setItem(NAME, data.tab);
-  }
+export default function ({ data }) {
+  document.documentElement.dataset.ctxvizArrived = "1";
+  sessionStorage.setItem(NAME, data.tab);
+  sessionStorage.setItem(HELD, data.held ? "1" : "");
   writeAddress(data.query);
 }
 
