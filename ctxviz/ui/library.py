@@ -68,13 +68,13 @@ def _draw_download(session: Session, run: Run) -> None:
     too_large = why_not_with_pictures(run)
     with_pictures = bool(run.pictures) and not too_large and bool(st.session_state.get(key))
     st.download_button(
-        "Download this run",
+        "Download",
         data=lambda: bundle(run, pictures=with_pictures),
         file_name=file_name(run),
         mime="application/zip",
         on_click="ignore",
         key="download",
-        help="A .ctxviz file: opens here without a model, and in pandas, DuckDB or polars.",
+        help="This run as a .ctxviz file: opens here without a model, and in pandas, DuckDB or polars.",
     )
     if run.pictures:
         st.checkbox(

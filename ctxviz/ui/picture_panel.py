@@ -55,6 +55,9 @@ def draw(session: Session, model: str) -> None:
 def _draw_box(session: Session, model: str) -> None:
     """Everything about the prompt's pictures."""
     with st.container(key="pictures"):
+        # On the page behind, this box lies over them.
+        for k, notice in enumerate(session.notices):
+            messages.tell("error", notice, f"picture-notice{k}")
         if session.pictures:
             _draw_chosen(session)
         with st.container(horizontal=True, key="picture-ways", vertical_alignment="center"):

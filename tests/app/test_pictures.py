@@ -162,7 +162,9 @@ def test_files_are_told_by_content_and_bad_ones_cost_nothing(seeing_folder: Path
     assert "scene" not in page.at.query_params
     choose_files(page, ("d.png", b"GIF89a broken"))
     assert len(page.session.pictures) == 2
-    assert "“d.png” cannot be decoded" in page.texts()
+    assert page.texts().count("“d.png” cannot be decoded") == 2, (
+        "on the page, and in the box that lies over it"
+    )
     page.press("generate").wait_for("done")
     assert page.session.view.run is not None
     assert len(page.session.view.run.context.images) == 2

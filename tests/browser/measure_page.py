@@ -44,7 +44,7 @@ def with_page(context: BrowserContext, address: str) -> tuple[float, float]:
     page.get_by_role("button", name="Generate", exact=True).click()
     page.get_by_text(f"Finished · {TOKENS} tokens").first.wait_for(timeout=600_000)
     with page.expect_download() as download:
-        page.get_by_role("button", name="Download this run").click()
+        page.get_by_role("button", name="Download", exact=True).click()
     seconds = _median_seconds(Path(download.value.path()))
     started = time.perf_counter()
     page.locator(CHIP).nth(5).click()

@@ -87,7 +87,7 @@ def test_the_three_answers_are_there_once_the_run_is_made(new_tab: OpenTab, tiny
     written = tab.page.locator(".without .said-words bdi")
     expect(written).to_have_count(4, timeout=PATIENCE)
     with tab.page.expect_download() as download:
-        tab.press("Download this run")
+        tab.press("Download")
     run = load_run(Path(download.value.path()))
     assert run.without_context is not None
     assert written.all_inner_texts() == [readable(text) for text in run.without_context.texts]
@@ -221,7 +221,7 @@ def test_a_run_is_downloaded_and_opened_again(new_tab: OpenTab, tmp_path: Path) 
     tab = new_tab().until("done")
     tokens = tab.tokens.count()
     with tab.page.expect_download() as download:
-        tab.press("Download this run")
+        tab.press("Download")
     path = tmp_path / download.value.suggested_filename
     download.value.save_as(path)
     assert path.suffix == ".ctxviz"
