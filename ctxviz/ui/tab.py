@@ -39,7 +39,11 @@ def greet() -> bool:
         return True
 
     def hear() -> None:
-        told = state[GREETING].get("kept")
+        if "tab_kept" in state:
+            # Drawn anew, as for another theme, it asked twice; the second answer comes when it is gone.
+            return
+        said = state.get(GREETING)
+        told = None if said is None else said.get("kept")
         name = told.get("name") if isinstance(told, Mapping) else None
         state.tab_kept = Kept(name, bool(told.get("held"))) if isinstance(name, str) else Kept()
 

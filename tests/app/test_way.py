@@ -6,6 +6,7 @@ import io
 import json
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +21,7 @@ from ctxviz.shapes.writing import write
 from ctxviz.store import load_run
 from ctxviz.ui import collection, open_tabs, page_title, picture_ways, tab_runs
 from ctxviz.ui import recorded as recorded_module
+from ctxviz.ui import tab as tab_module
 from ctxviz.ui.focus import Did, Focus
 from ctxviz.ui.library import bundle
 from ctxviz.ui.picture_source import scenes_of
@@ -58,6 +60,13 @@ def reloaded(page: Page) -> Page:
     """The tab as it is after the browser has loaded its address again."""
     query = {name.replace("-", "_"): value for name, value in page.at.query_params.items()}
     return Page(kept=Kept(page.session.tab, page.session.holds_own()), **query)
+
+
+class _State(dict[str, Any]):
+    """Session state without a running script."""
+
+    __getattr__ = dict.__getitem__
+    __setattr__ = dict.__setitem__
 
 
 class TestTheSidebar:
@@ -382,6 +391,20 @@ class TestAReload:
         assert [e.proto.component_name for e in page.at.get("bidi_component")] == ["ctxviz.greet"]
         assert not page.at.button
         assert "session" not in page.at.session_state
+
+    def test_a_second_answer_of_the_browser_changes_nothing(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Where it is asked twice, the second answer comes when what asked is gone."""
+        heard: list[Any] = []
+        monkeypatch.setattr(tab_module, "_greet", lambda **about: heard.append(about["on_kept_change"]))
+        state: dict[str, Any] = {}
+        monkeypatch.setattr(tab_module.st, "session_state", _State(state))
+        assert not tab_module.greet()
+        tab_module.st.session_state[tab_module.GREETING] = {"kept": {"name": "mine", "held": True}}
+        heard[0]()
+        del tab_module.st.session_state[tab_module.GREETING]
+        heard[0]()
+        assert tab_module.kept() == Kept("mine", held=True)
+        assert tab_module.greet()
 
     def test_a_tab_keeps_its_name_whatever_it_shows(self) -> None:
         page = Page()

@@ -134,9 +134,14 @@ def figures(tab: Tab) -> None:
     live = LiveView(tab.page)
     for name in ("map", "chart"):
         assert box(parts(tab)[name])["height"] >= LEAST_FIGURE, name
-    one, other = box(live.map), box(live.lines)
-    assert one["x"] + one["width"] <= other["x"] + 1
-    assert abs(one["y"] - other["y"]) < 3
+
+    def beside() -> None:
+        # One after the other: what stands above them may grow between.
+        one, other = box(live.map), box(live.lines)
+        assert one["x"] + one["width"] <= other["x"] + 1
+        assert abs(one["y"] - other["y"]) < 3
+
+    until(beside, tab.page)
     drawings = tab.page.locator(".field > svg, .linechart > svg, .scatter:visible > svg")
     assert drawings.count() >= 2
     assert drawings.evaluate_all(CLIPPED) == []

@@ -22,6 +22,7 @@ from ctxviz.figures.palette import THEMES
 from ctxviz.figures.rounding import rounding
 from ctxviz.figures.scales import scales
 from ctxviz.figures.spectrum import spectrum
+from ctxviz.figures.subject import stem
 from ctxviz.run import Run
 from tests.synthetic import synthetic_run
 
@@ -97,7 +98,6 @@ def show(page: Page, card: FigureCard, width: int = 560) -> None:
         "more": card.more,
         "alt": card.alt,
         "csv": to_csv(card.table),
-        "name": "figure",
         "subject": card.subject,
         "file_name": card.file_name,
         "themes": {theme: asdict(colours) for theme, colours in THEMES.items()},
@@ -138,14 +138,14 @@ def test_a_saved_cell_names_model_layer_token_and_variant(
     for part in (run.model.name, f"layer {LAYER}", f"token {STEP}", run.variants[VARIANT].update):
         assert part in words
     slug = run.variants[VARIANT].slug
-    assert file == f"synthetic-token{STEP}-layer{LAYER}-{slug}-{name}.svg"
+    assert file == f"{stem(run)}-token{STEP}-layer{LAYER}-{slug}-{name}.svg"
 
 
 def test_one_coordinate_everywhere_names_itself(page: Page, run: Run) -> None:
     show(page, everywhere(run, 7, VARIANT), 900)
     svg, file = saved(page, "SVG")
     assert "coordinate 7" in joined(lines_of(svg))
-    assert file == f"synthetic-coordinate7-{run.variants[VARIANT].slug}-everywhere.svg"
+    assert file == f"{stem(run)}-coordinate7-{run.variants[VARIANT].slug}-everywhere.svg"
 
 
 @pytest.mark.parametrize("width", [330, 560, 1100])
@@ -197,10 +197,3 @@ def test_the_png_has_the_same_heading_and_name(page: Page, run: Run) -> None:
         assert file == f"{card.file_name}.png"
     assert sizes[True][0] == sizes[False][0]
     assert sizes[True][1] > sizes[False][1], "room for the line on what it is of"
-
-
-def test_a_card_that_says_nothing_of_itself_keeps_the_given_name(page: Page, run: Run) -> None:
-    show(page, replace(coordinates(run, STEP, LAYER, VARIANT), subject="", file_name=""))
-    svg, file = saved(page, "SVG")
-    assert file == "figure.svg"
-    assert joined(lines_of(svg)) == coordinates(run, STEP, LAYER, VARIANT).title
