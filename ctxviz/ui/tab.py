@@ -44,8 +44,9 @@ def greet() -> bool:
             return
         said = state.get(GREETING)
         told = None if said is None else said.get("kept")
-        name = told.get("name") if isinstance(told, Mapping) else None
-        state.tab_kept = Kept(name, bool(told.get("held"))) if isinstance(name, str) else Kept()
+        answer = told if isinstance(told, Mapping) else {}
+        name = answer.get("name")
+        state.tab_kept = Kept(name, bool(answer.get("held"))) if isinstance(name, str) else Kept()
 
     _greet(key=GREETING, data={}, on_kept_change=hear)
     return False
