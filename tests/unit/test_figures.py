@@ -574,7 +574,7 @@ def test_the_browser_gets_the_same_look(run: Run) -> None:
     assert [v["label"] for v in look["variants"]] == [label(v, run.variants) for v in run.variants]
     assert look["variants"][2] == {
         "label": "direct bfloat16", "slug": "direct-written-bfloat16-from0",
-        "color": "#E69F00", "dash": "6px,4px", "symbol": "diamond",
+        "color": "#E69F00", "dash": "6px,4px", "symbol": "diamond", "written": True,
     }  # fmt: skip
     both = RunSettings(arithmetics=ARITHMETICS).variants
     assert [label(v, both) for v in both] == ["stable float32 written", "stable float32 factored"]
