@@ -32,19 +32,7 @@ _P = ParamSpec("_P")
 def of_run(name: str) -> Callable[[Callable[_P, FigureCard]], Callable[_P, FigureCard]]:
     """Of a function that makes a card from a ``run`` and perhaps a ``step``, ``layer``, ``variant``,
     ``coordinate`` or ``metric`` so called: its card says what it is of. ``name`` is the figure's own."""
-
-    def decorate(make: Callable[_P, FigureCard]) -> Callable[_P, FigureCard]:
-        signature = inspect.signature(make)
-
-        @functools.wraps(make)
-        def made(*args: _P.args, **kwargs: _P.kwargs) -> FigureCard:
-            given = signature.bind(*args, **kwargs)
-            given.apply_defaults()
-            return described(make(*args, **kwargs), name, **given.arguments)
-
-        return made
-
-    return decorate
+    return _telling(lambda card, given: described(card, name, **given))
 
 
 def of_runs(
@@ -55,6 +43,19 @@ def of_runs(
     ``runs`` takes the function's first argument and gives the runs in it.
     """
 
+    def tell(card: FigureCard, given: dict[str, Any]) -> FigureCard:
+        every = list(dict.fromkeys(runs(next(iter(given.values())))))
+        whole = "-".join(filter(None, (name, given.get("quantity", ""))))
+        return replace(card, subject=subject_of_many(every), file_name=file_name_of_many(whole, every))
+
+    return _telling(tell)
+
+
+def _telling(
+    tell: Callable[[FigureCard, dict[str, Any]], FigureCard],
+) -> Callable[[Callable[_P, FigureCard]], Callable[_P, FigureCard]]:
+    """A decorator that has ``tell`` add to a card what it is of, from the arguments it was made with."""
+
     def decorate(make: Callable[_P, FigureCard]) -> Callable[_P, FigureCard]:
         signature = inspect.signature(make)
 
@@ -62,13 +63,7 @@ def of_runs(
         def made(*args: _P.args, **kwargs: _P.kwargs) -> FigureCard:
             given = signature.bind(*args, **kwargs)
             given.apply_defaults()
-            every = list(dict.fromkeys(runs(next(iter(given.arguments.values())))))
-            parts = (_common(every), name, given.arguments.get("quantity", ""))
-            return replace(
-                make(*args, **kwargs),
-                subject=subject_of_many(every),
-                file_name="-".join(part for part in parts if part),
-            )
+            return tell(make(*args, **kwargs), dict(given.arguments))
 
         return made
 
