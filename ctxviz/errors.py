@@ -53,3 +53,15 @@ def is_out_of_memory(error: BaseException) -> bool:
         or type(error).__name__ == "OutOfMemoryError"
         or (isinstance(error, RuntimeError) and "can't allocate memory" in str(error))
     )
+
+
+def reason(error: BaseException) -> str:
+    """An exception's own words, without the paths of an OSError, on one short line."""
+    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    if isinstance(error, KeyError):
+        text = f"missing or unknown: {text}"
+    lines = [line.strip() for line in text.splitlines() if line.strip()] or [type(error).__name__]
+    # A heading alone tells nothing.
+    first = " ".join(lines[:2]) if lines[0].endswith(":") else lines[0]
+    first = first.encode("utf-8", "backslashreplace").decode("utf-8").rstrip(".:")
+    return first if len(first) <= 200 else first[:199] + "…"

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import BinaryIO, Final, Literal
 
 from ctxviz import opening
-from ctxviz.errors import ModelError
+from ctxviz.errors import ModelError, reason
 from ctxviz.models.catalogue import CATALOGUE, Entry
 
 MAX_REFERENCE: Final = 4096
@@ -160,15 +160,3 @@ def show(text: str, limit: int = 80) -> str:
     """Text of unknown origin, short and printable, in quotes."""
     short = text if len(text) <= limit else text[: limit - 1] + "…"
     return ascii(short) if any(0xD800 <= ord(c) <= 0xDFFF for c in short) else repr(short)
-
-
-def reason(error: BaseException) -> str:
-    """An exception's own words, without the paths of an OSError, on one short line."""
-    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    if isinstance(error, KeyError):
-        text = f"missing or unknown: {text}"
-    lines = [line.strip() for line in text.splitlines() if line.strip()] or [type(error).__name__]
-    # A heading alone tells nothing.
-    first = " ".join(lines[:2]) if lines[0].endswith(":") else lines[0]
-    first = first.encode("utf-8", "backslashreplace").decode("utf-8").rstrip(".:")
-    return first if len(first) <= 200 else first[:199] + "…"
