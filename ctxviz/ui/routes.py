@@ -30,6 +30,7 @@ from ctxviz.figures import metrics
 from ctxviz.ui import cell_view, delta, enlarged, field_values, tables
 from ctxviz.ui.card_data import card_data
 from ctxviz.ui.focus import DEFAULT_METRIC
+from ctxviz.ui.origins import OwnOriginOnly
 from ctxviz.ui.shown_prompt import PICTURE_FILES
 from ctxviz.ui.views import View, views
 
@@ -64,6 +65,7 @@ def middleware() -> list[Middleware]:
     names = allowed_hosts()
     return [
         Middleware(TrustedHostMiddleware, allowed_hosts=names, www_redirect=False),
+        Middleware(OwnOriginOnly, names=[name for name in names if name not in LOOPBACK]),
         Middleware(SecurityHeaders, policy=content_policy(names)),
     ]
 
